@@ -1,0 +1,200 @@
+"""The element types: names, bits, NumPy types, casts and promotion.
+
+Knows numbers only; not where they are stored or what computes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+Kind = Literal["bool", "int", "uint", "float"]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type. `name` is the short form used in files and outputs, `triton` Triton's."""
+
+    name: str
+    triton: str
+    kind: Kind
+    bits: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes one element takes in memory; a bool takes one."""
+        return max(1, self.bits // 8)
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        return _NUMPY[self.name]
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_int(self) -> bool:
+        """True for integers and bools, as Triton's `is_int` of int1."""
+        return self.kind != "float"
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in ("int", "float")
+
+    @property
+    def min(self) -> int:
+        assert self.is_int
+        return -(1 << (self.bits - 1)) if self.kind == "int" else 0
+
+    @property
+    def max(self) -> int:
+        assert self.is_int
+        return (1 << (self.bits - (self.kind == "int"))) - 1
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+i1 = DType("i1", "int1", "bool", 1)
+i8, i16, i32, i64 = (DType(f"i{b}", f"int{b}", "int", b) for b in (8, 16, 32, 64))
+u8, u16, u32, u64 = (DType(f"u{b}", f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
+fp8e4nv = DType("fp8e4nv", "float8e4nv", "float", 8)
+fp8e5 = DType("fp8e5", "float8e5", "float", 8)
+bf16 = DType("bf16", "bfloat16", "float", 16)
+fp16 = DType("fp16", "float16", "float", 16)
+fp32 = DType("fp32", "float32", "float", 32)
+fp64 = DType("fp64", "float64", "float", 64)
+
+ALL: tuple[DType, ...] = (i1, i8, i16, i32, i64, u8, u16, u32, u64, fp8e4nv, fp8e5, bf16, fp16, fp32, fp64)
+
+_NUMPY: dict[str, np.dtype[Any]] = {
+    "i1": np.dtype(np.bool_),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16),
+    "u32": np.dtype(np.uint32),
+    "u64": np.dtype(np.uint64),
+    "fp8e4nv": np.dtype(ml_dtypes.float8_e4m3fn),
+    "fp8e5": np.dtype(ml_dtypes.float8_e5m2),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "fp16": np.dtype(np.float16),
+    "fp32": np.dtype(np.float32),
+    "fp64": np.dtype(np.float64),
+}
+
+# Every spelling that kernels, bench files, signatures and messages use.
+_ALIASES = {
+    "bool": i1,
+    "fp8e4m3": fp8e4nv,
+    "fp8e5m2": fp8e5,
+    "float8_e4m3fn": fp8e4nv,
+    "float8_e5m2": fp8e5,
+}
+BY_NAME: dict[str, DType] = {
+    **{d.name: d for d in ALL},
+    **{d.triton: d for d in ALL},
+    **_ALIASES,
+}
+_BY_NUMPY: dict[np.dtype[Any], DType] = {numpy: BY_NAME[name] for name, numpy in _NUMPY.items()}
+
+
+def from_numpy(dtype: np.dtype[Any]) -> DType | None:
+    """The element type of a NumPy array, or None where we have none."""
+    return _BY_NUMPY.get(np.dtype(dtype))
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The type in which MATH computes values of `dtype`: fp32 for floats (fp64 in fp64), itself for integers."""
+    if dtype.is_float:
+        return fp64 if dtype is fp64 else fp32
+    return dtype
+
+
+def cast(values: Any, to: DType) -> Any:
+    """Convert an array (or NumPy scalar) as the hardware does.
+
+    float → float rounds to nearest even (fp8e4nv saturates at ±448 and has no infinity, fp8e5 overflows to
+    infinity as ml_dtypes does; Triton's default saturates neither fp16 nor bf16). float → int truncates
+    towards zero and saturates nothing: out-of-range values are undefined in Triton, here they clamp, NaN is 0.
+    int → int wraps. anything → i1 is `!= 0`.
+    """
+    array = np.asarray(values)
+    if array.dtype == to.numpy:
+        return array
+    if to.kind == "bool":
+        return array != 0
+    source_float = array.dtype.kind == "f" or array.dtype in _ML_FLOATS
+    if to.is_float:
+        return _to_float(array, to, source_float)
+    if source_float:
+        return _float_to_int(array, to)
+    return array.astype(to.numpy)
+
+
+_ML_FLOATS = {
+    np.dtype(ml_dtypes.bfloat16),
+    np.dtype(ml_dtypes.float8_e4m3fn),
+    np.dtype(ml_dtypes.float8_e5m2),
+}
+
+
+def _to_float(array: Any, to: DType, source_float: bool) -> Any:
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        if not source_float and to.bits < 32:
+            array = array.astype(np.float32)
+        if to is fp8e4nv:
+            wide = array.astype(np.float32)
+            array = np.where(np.isnan(wide), wide, np.clip(wide, -448.0, 448.0))
+        elif to is fp8e5:
+            wide = array.astype(np.float32)
+            array = np.where(np.isfinite(wide), np.clip(wide, -57344.0, 57344.0), wide)
+        elif to.bits == 16 and array.dtype == np.float64 and to is bf16:
+            array = array.astype(np.float32)
+        return array.astype(to.numpy)
+
+
+def _float_to_int(array: Any, to: DType) -> Any:
+    wide = np.trunc(array.astype(np.float64))
+    wide = np.where(np.isnan(wide), 0.0, wide)
+    # float(max) of 64-bit types rounds up to 2**63 or 2**64, which does not fit; compare before converting.
+    low, high = to.min, to.max
+    clipped = np.clip(wide, float(low), float(high))
+    with np.errstate(invalid="ignore"):
+        result = clipped.astype(np.uint64 if to is u64 else np.int64).astype(to.numpy)
+    return np.where(clipped >= float(high), np.array(high, to.numpy), result).astype(to.numpy)
+
+
+def promote(a: DType, b: DType, *, division: bool = False) -> DType:
+    """Triton's type of `a OP b` for two non-constant operands (`semantic.computation_type_impl`).
+
+    fp64 > fp32 > (fp16 | bf16 mixed: fp16 with bf16 gives fp16) > ints by rank; fp16 or bf16 under `/` or `%` give
+    fp32 (`division`); two fp8 give fp16; ints of one rank and different signedness give the unsigned one.
+    """
+    if a is fp64 or b is fp64:
+        return fp64
+    if a is fp32 or b is fp32:
+        return fp32
+    if a is fp16 or b is fp16:
+        return fp32 if division else fp16
+    if a is bf16 or b is bf16:
+        if division:
+            return fp32
+        return bf16
+    if a.is_float and b.is_float:
+        return a if a is b else fp16
+    if a.is_float or b.is_float:
+        # an fp8 with an integer
+        return fp16
+    if a.bits == b.bits:
+        return a if a.kind == b.kind else (a if a.kind == "uint" else b)
+    return a if a.bits > b.bits else b

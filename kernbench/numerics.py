@@ -1,0 +1,416 @@
+"""The MATH micro-op table: name, operands, cost class, NumPy function; and the GEMM product.
+
+Constant folding, PE_CPU's scalar instructions and data mode all call `evaluate` here, so they cannot differ.
+Knows nothing of blocks' places, of time, or of recipes.
+
+Floats compute in fp32 (fp64 if any operand or the result is fp64) and round once to the result type, nearest even;
+integers compute in their own width and wrap. Sources: Triton's `triton.language` reference for the meaning of each
+op; the cost classes are those of `pe_math` in the topology.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kernbench.dtypes import DType, cast, compute_dtype, fp32, fp64, from_numpy, i32
+
+CostClass = Literal["simple", "transcendental", "reduce", "move"]
+Function = Callable[..., Any]  # (*operands, extra) -> array; operands already in the type they compute in
+
+
+@dataclass(frozen=True, slots=True)
+class MicroOp:
+    """One MATH micro-op. `operands` are the names under which an OpSpec carries them.
+
+    `cost` is the class by which PE_MATH takes its cycles an element (of the largest operand, or of the result).
+    `boolean` results are i1 whatever the operands are.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    cost: CostClass
+    function: Function
+    doc: str
+    boolean: bool = False
+    attributes: tuple[str, ...] = ()  # keys of `extra` that it reads
+
+    @property
+    def arity(self) -> int:
+        return len(self.operands)
+
+
+def _unary(function: Function) -> Function:
+    return lambda x, extra: function(x)
+
+
+def _binary(function: Function) -> Function:
+    return lambda a, b, extra: function(a, b)
+
+
+def _is_python_int(*values: Any) -> bool:
+    return all(type(value) is int for value in values)
+
+
+def _idiv(a: Any, b: Any) -> Any:
+    """Integer division that truncates towards zero, as Triton's `//` on run-time integers; x // 0 is 0."""
+    if _is_python_int(a, b):
+        if b == 0:
+            return 0
+        quotient = abs(a) // abs(b)
+        return quotient if (a < 0) == (b < 0) else -quotient
+    safe = np.where(b == 0, np.ones_like(b), b)
+    quotient = a // safe  # floors
+    inexact = (quotient * safe != a) & ((a < 0) != (safe < 0))
+    return np.where(b == 0, np.zeros_like(quotient), quotient + inexact.astype(quotient.dtype))
+
+
+def _mod(a: Any, b: Any) -> Any:
+    """Remainder with the sign of the dividend (C's `%`, and fmod for floats); x % 0 is 0 for integers."""
+    if _is_python_int(a, b):
+        return 0 if b == 0 else a - b * _idiv(a, b)
+    if np.result_type(a).kind == "f":
+        return np.fmod(a, b)
+    return np.where(b == 0, np.zeros_like(a), a - b * _idiv(a, b))
+
+
+def _div(a: Any, b: Any) -> Any:
+    return np.true_divide(a, b)
+
+
+def _shift_right(a: Any, b: Any) -> Any:
+    """Arithmetic for signed operands, logical for unsigned ones: NumPy's and Python's `>>` by type."""
+    return a >> b
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _rsqrt(x: Any) -> Any:
+    return 1 / np.sqrt(x)
+
+
+_erf_elements = np.frompyfunc(math.erf, 1, 1)
+
+
+def _erf(x: Any) -> Any:
+    return _erf_elements(np.asarray(x, np.float64)).astype(np.float64)
+
+
+def _negate(x: Any) -> Any:
+    return -x if type(x) is int else np.negative(x)
+
+
+def _not(x: Any) -> Any:
+    """Bitwise; on i1 logical."""
+    return ~x if type(x) is int else np.invert(x)
+
+
+def _copy(x: Any, extra: Mapping[str, Any]) -> Any:
+    return x
+
+
+def _select(condition: Any, a: Any, b: Any, extra: Mapping[str, Any]) -> Any:
+    return np.where(np.asarray(condition) != 0, a, b)
+
+
+def _fma(a: Any, b: Any, c: Any, extra: Mapping[str, Any]) -> Any:
+    """a × b + c; in fp32 the product is exact in fp64 and the sum rounds on the way back."""
+    if np.result_type(a, b, c) == np.float32:
+        wide = np.asarray(a, np.float64) * np.asarray(b, np.float64) + np.asarray(c, np.float64)
+        return wide.astype(np.float32)
+    return a * b + c
+
+
+def _clamp(x: Any, low: Any, high: Any, extra: Mapping[str, Any]) -> Any:
+    return np.fmin(np.fmax(x, low), high)
+
+
+def _along(value: Any, other: Any, extra: Mapping[str, Any]) -> Any:
+    """The smaller operand, repeated along `bcast_axis` of the larger one (errata of ADR-0065 D5)."""
+    axis = extra.get("bcast_axis")
+    if axis is None or np.ndim(value) >= np.ndim(other):
+        return value
+    return np.expand_dims(value, axis)
+
+
+def _exp_diff(a: Any, b: Any, extra: Mapping[str, Any]) -> Any:
+    """exp(a − b), and 0 where a = −inf, so that a fully masked row gives no NaN."""
+    b = _along(b, a, extra)
+    dead = np.isneginf(a)
+    return np.where(dead, 0, np.exp(np.where(dead, 0, a) - np.where(dead & np.isneginf(b), 0, b)))
+
+
+def _mul_bcast(a: Any, b: Any, extra: Mapping[str, Any]) -> Any:
+    return a * _along(b, a, extra)
+
+
+def _add_bcast(a: Any, b: Any, extra: Mapping[str, Any]) -> Any:
+    return a + _along(b, a, extra)
+
+
+def _sub_bcast(a: Any, b: Any, extra: Mapping[str, Any]) -> Any:
+    return a - _along(b, a, extra)
+
+
+def _reduce_sum(x: Any, extra: Mapping[str, Any]) -> Any:
+    return np.sum(x, axis=extra["axis"], dtype=x.dtype)
+
+
+def _reduce_max(x: Any, extra: Mapping[str, Any]) -> Any:
+    return np.fmax.reduce(x, axis=extra["axis"])
+
+
+def _reduce_min(x: Any, extra: Mapping[str, Any]) -> Any:
+    return np.fmin.reduce(x, axis=extra["axis"])
+
+
+_UNARY: tuple[tuple[str, CostClass, Function, str], ...] = (
+    ("neg", "simple", _negate, "−x"),
+    ("abs", "simple", abs, "|x|"),
+    ("not", "simple", _not, "bitwise not; logical on i1"),
+    ("exp", "transcendental", np.exp, "e to the x"),
+    ("exp2", "transcendental", np.exp2, "2 to the x"),
+    ("log", "transcendental", np.log, "natural logarithm"),
+    ("log2", "transcendental", np.log2, "logarithm to base 2"),
+    ("sqrt", "transcendental", np.sqrt, "square root"),
+    ("rsqrt", "transcendental", _rsqrt, "1 / √x"),
+    ("sin", "transcendental", np.sin, "sine"),
+    ("cos", "transcendental", np.cos, "cosine"),
+    ("tanh", "transcendental", np.tanh, "hyperbolic tangent"),
+    ("erf", "transcendental", _erf, "error function"),
+    ("sigmoid", "transcendental", _sigmoid, "1 / (1 + exp(−x))"),
+    ("floor", "simple", np.floor, "largest integer not above x"),
+    ("ceil", "simple", np.ceil, "smallest integer not below x"),
+    ("trunc", "simple", np.trunc, "x without its fraction"),
+    ("round", "simple", np.rint, "nearest integer, ties to even"),
+)
+
+_BINARY: tuple[tuple[str, CostClass, Function, str], ...] = (
+    ("add", "simple", operator.add, "a + b"),
+    ("sub", "simple", operator.sub, "a − b"),
+    ("mul", "simple", operator.mul, "a × b"),
+    ("div", "transcendental", _div, "a / b of floats"),
+    ("idiv", "transcendental", _idiv, "integer division, towards zero"),
+    ("mod", "transcendental", _mod, "remainder with the dividend's sign"),
+    ("max_elem", "simple", np.fmax, "larger of the two; a NaN loses"),
+    ("min_elem", "simple", np.fmin, "smaller of the two; a NaN loses"),
+    ("max_nan", "simple", np.maximum, "larger of the two; a NaN wins"),
+    ("min_nan", "simple", np.minimum, "smaller of the two; a NaN wins"),
+    ("and", "simple", operator.and_, "bitwise and"),
+    ("or", "simple", operator.or_, "bitwise or"),
+    ("xor", "simple", operator.xor, "bitwise exclusive or"),
+    ("shl", "simple", operator.lshift, "a shifted left by b bits"),
+    ("shr", "simple", _shift_right, "a shifted right by b bits; arithmetic if signed"),
+)
+
+_COMPARE: tuple[tuple[str, Function, str], ...] = (
+    ("lt", operator.lt, "a < b"),
+    ("le", operator.le, "a ≤ b"),
+    ("gt", operator.gt, "a > b"),
+    ("ge", operator.ge, "a ≥ b"),
+    ("eq", operator.eq, "a = b"),
+    ("ne", operator.ne, "a ≠ b"),
+)
+
+_OTHERS: tuple[MicroOp, ...] = (
+    MicroOp("copy", ("src",), "move", _copy, "the same values, rounded to the result's type"),
+    MicroOp("select", ("cond", "src_a", "src_b"), "simple", _select, "src_a where cond, else src_b"),
+    MicroOp("fma", ("src_a", "src_b", "src_c"), "simple", _fma, "a × b + c, rounded once"),
+    MicroOp("clamp", ("src", "low", "high"), "simple", _clamp, "x held between low and high"),
+    MicroOp(
+        "exp_diff",
+        ("src_a", "src_b"),
+        "transcendental",
+        _exp_diff,
+        "exp(a − b), and 0 where a = −inf",
+        attributes=("bcast_axis",),
+    ),
+    MicroOp(
+        "mul_bcast",
+        ("src_a", "src_b"),
+        "simple",
+        _mul_bcast,
+        "a × b repeated along an axis",
+        attributes=("bcast_axis",),
+    ),
+    MicroOp(
+        "add_bcast",
+        ("src_a", "src_b"),
+        "simple",
+        _add_bcast,
+        "a + b repeated along an axis",
+        attributes=("bcast_axis",),
+    ),
+    MicroOp(
+        "sub_bcast",
+        ("src_a", "src_b"),
+        "simple",
+        _sub_bcast,
+        "a − b repeated along an axis",
+        attributes=("bcast_axis",),
+    ),
+    MicroOp("rsum", ("src",), "reduce", _reduce_sum, "sum along an axis", attributes=("axis",)),
+    MicroOp(
+        "rmax", ("src",), "reduce", _reduce_max, "largest along an axis; a NaN loses", attributes=("axis",)
+    ),
+    MicroOp(
+        "rmin", ("src",), "reduce", _reduce_min, "smallest along an axis; a NaN loses", attributes=("axis",)
+    ),
+)
+
+# Blocks made from symbolic values: they have no data operands, and their function takes the numbers in `extra`.
+GENERATORS = {
+    "index": "base + Σ strides × position + rest (extra: base, strides, rest)",
+    "mask": "a box mask and its predicates (extra: lo, hi, preds, mask)",
+}
+
+
+def _index(extra: Mapping[str, Any]) -> Any:
+    """`extra`: shape, base, strides (concrete ints), rest (an evaluated array or None)."""
+    shape = extra["shape"]
+    result = np.full(shape, extra["base"], np.int64)
+    for axis, stride in enumerate(extra["strides"]):
+        if stride:
+            result += (stride * np.arange(shape[axis], dtype=np.int64)).reshape(_lift(axis, len(shape)))
+    rest = extra.get("rest")
+    return result if rest is None else result + rest
+
+
+def _lift(axis: int, rank: int) -> tuple[int, ...]:
+    return tuple(-1 if k == axis else 1 for k in range(rank))
+
+
+def _mask(extra: Mapping[str, Any]) -> Any:
+    """`extra`: shape, lo, hi (a tuple of concrete ints an axis), preds (bools), mask (an array or None)."""
+    shape = extra["shape"]
+    result = np.full(shape, all(bool(p) for p in extra["preds"]), np.bool_)
+    for axis, (lows, highs) in enumerate(zip(extra["lo"], extra["hi"], strict=True)):
+        position = np.arange(shape[axis]).reshape(_lift(axis, len(shape)))
+        for low in lows:
+            result &= position >= low
+        for high in highs:
+            result &= position < high
+    dense = extra.get("mask")
+    return result if dense is None else result & dense
+
+
+MICRO_OPS: dict[str, MicroOp] = {
+    **{name: MicroOp(name, ("src",), cost, _unary(f), doc) for name, cost, f, doc in _UNARY},
+    **{name: MicroOp(name, ("src_a", "src_b"), cost, _binary(f), doc) for name, cost, f, doc in _BINARY},
+    **{
+        name: MicroOp(name, ("src_a", "src_b"), "simple", _binary(f), doc, boolean=True)
+        for name, f, doc in _COMPARE
+    },
+    **{op.name: op for op in _OTHERS},
+    "index": MicroOp(
+        "index", (), "move", _index, GENERATORS["index"], attributes=("base", "strides", "rest")
+    ),
+    "mask": MicroOp(
+        "mask",
+        (),
+        "simple",
+        _mask,
+        GENERATORS["mask"],
+        boolean=True,
+        attributes=("lo", "hi", "preds", "mask"),
+    ),
+}
+
+# Micro-ops whose functions take Python integers as they are (exact, wrapped afterwards).
+_EXACT_ON_INTS = frozenset(
+    ("neg", "abs", "not", "add", "sub", "mul", "idiv", "mod", "and", "or", "xor", "shr", "lt", "le", "gt", "ge", "eq", "ne")
+)  # fmt: skip
+_NO_EXTRA: Mapping[str, Any] = {}
+
+
+def wrap(value: int, dtype: DType) -> int:
+    """An integer brought into the range of `dtype` by dropping high bits; i1 is `!= 0`."""
+    if dtype.kind == "bool":
+        return int(value != 0)
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if dtype.kind == "int" and value >> (dtype.bits - 1) else value
+
+
+def evaluate(kind: str, args: Sequence[Any], out: DType, extra: Mapping[str, Any] = _NO_EXTRA) -> Any:
+    """The result of micro-op `kind` on arrays (or NumPy scalars) in their stored types, as an array of type `out`.
+
+    Operands broadcast as NumPy's do. `extra` holds the micro-op's attributes.
+    """
+    op = MICRO_OPS[kind]
+    if kind == "copy":
+        return cast(args[0], out)
+    with np.errstate(all="ignore"):
+        return cast(op.function(*_in_compute_type(args, out, op.boolean), extra), out)
+
+
+def _in_compute_type(args: Sequence[Any], out: DType, boolean: bool) -> list[Any]:
+    arrays = [np.asarray(arg) for arg in args]
+    known = [from_numpy(array.dtype) for array in arrays]
+    floats = [dtype for dtype in known if dtype is not None and dtype.is_float]
+    if not floats and not (out.is_float and not boolean):
+        return arrays
+    wide = fp64 if fp64 in floats or out is fp64 else fp32
+    target = wide.numpy
+    return [
+        array
+        if dtype is not None and dtype.kind == "bool" and len(arrays) == 3
+        else array.astype(target, copy=False)
+        for array, dtype in zip(arrays, known, strict=True)
+    ]
+
+
+def evaluate_scalar(kind: str, args: Sequence[Any], arg_dtypes: Sequence[DType], out: DType) -> int | float:
+    """The same for PE_CPU's registers: Python numbers in, a Python number (int for i1 too) out."""
+    if kind in _EXACT_ON_INTS and out.is_int and all(dtype.is_int for dtype in arg_dtypes):
+        if kind == "not" and out.kind == "bool":
+            return int(not args[0])
+        result = MICRO_OPS[kind].function(*(int(a) for a in args), _NO_EXTRA)
+        return wrap(int(result), out)
+    arrays = [_scalar_array(value, dtype) for value, dtype in zip(args, arg_dtypes, strict=True)]
+    value = np.asarray(evaluate(kind, arrays, out)).item() if out.name not in _ML_NAMES else None
+    if value is None:
+        value = float(np.asarray(evaluate(kind, arrays, out)).astype(np.float32))
+    return int(value) if out.is_int else float(value)
+
+
+_ML_NAMES = frozenset(("bf16", "fp8e4nv", "fp8e5"))
+
+
+def _scalar_array(value: Any, dtype: DType) -> Any:
+    if dtype.is_int:
+        return np.array(wrap(int(value), dtype), np.int64 if dtype.kind == "int" else np.uint64).astype(
+            dtype.numpy
+        )
+    return cast(np.float64(value), dtype)
+
+
+def gemm(a: Any, b: Any) -> Any:
+    """a (m, k) @ b (k, n): floats accumulate in fp32 (fp64 for fp64), integers in int32.
+
+    Where the operands are two different float types, the wider is rounded to the narrower first (FETCH does it).
+    """
+    kinds = [from_numpy(a.dtype), from_numpy(b.dtype)]
+    if kinds[0] is not kinds[1] and all(kind is not None and kind.is_float for kind in kinds):
+        narrow = min((kind for kind in kinds if kind is not None), key=lambda kind: kind.bits)
+        a, b = cast(a, narrow), cast(b, narrow)
+    dtype = from_numpy(a.dtype)
+    assert dtype is not None
+    if dtype.is_int:
+        return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(i32.numpy)
+    wide = compute_dtype(dtype).numpy
+    with np.errstate(all="ignore"):
+        return np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))
+
+
+def accumulator_dtype(a: DType, b: DType) -> DType:
+    """The type of the product of `gemm`: int32 for integers, fp64 for fp64, else fp32."""
+    if a.is_int and b.is_int:
+        return i32
+    return fp64 if a is fp64 and b is fp64 else fp32

@@ -1,0 +1,1 @@
+"""Formula against simulation on single flows."""

@@ -1,0 +1,1 @@
+"""The host side: tensors, placement, messages, bench files."""

@@ -1,0 +1,1 @@
+"""The device: topology, time, components, op log."""
