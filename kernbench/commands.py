@@ -276,9 +276,7 @@ def _check_op(index: int, op: OpSpec, head: int | None) -> None:
         raise ValueError(f"op {index} ({op.kind}) has scope {op.scope.value} without a gemm before it")
     for name, handle in (*op.operands.items(), ("out", op.out)):
         if handle is not None and handle.space != "tcm":
-            raise ValueError(
-                f"operand {name} of op {index} ({op.kind}) is in {handle.space}; only gemm reads HBM"
-            )
+            raise ValueError(f"operand {name} of op {index} ({op.kind}) is in {handle.space}; only gemm reads HBM")
 
 
 # --------------------------------------------------------------------------- accesses
@@ -540,9 +538,7 @@ class Exit:
     span: Span | None = None
 
 
-Command = (
-    CompositeTemplate | DmaRead | DmaWrite | Gather | Scatter | ScalarLoad | ScalarStore | ReadScalar | Wait
-)
+Command = CompositeTemplate | DmaRead | DmaWrite | Gather | Scatter | ScalarLoad | ScalarStore | ReadScalar | Wait
 Node = Command | ScalarOp | Assert | Loop | While | If | Block | Exit
 
 # --------------------------------------------------------------------------- programs

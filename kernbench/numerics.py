@@ -100,7 +100,7 @@ _erf_elements = np.frompyfunc(math.erf, 1, 1)
 
 
 def _erf(x: Any) -> Any:
-    return _erf_elements(np.asarray(x, np.float64)).astype(np.float64)
+    return np.asarray(_erf_elements(np.asarray(x, np.float64)), np.float64)
 
 
 def _negate(x: Any) -> Any:
@@ -257,12 +257,8 @@ _OTHERS: tuple[MicroOp, ...] = (
         attributes=("bcast_axis",),
     ),
     MicroOp("rsum", ("src",), "reduce", _reduce_sum, "sum along an axis", attributes=("axis",)),
-    MicroOp(
-        "rmax", ("src",), "reduce", _reduce_max, "largest along an axis; a NaN loses", attributes=("axis",)
-    ),
-    MicroOp(
-        "rmin", ("src",), "reduce", _reduce_min, "smallest along an axis; a NaN loses", attributes=("axis",)
-    ),
+    MicroOp("rmax", ("src",), "reduce", _reduce_max, "largest along an axis; a NaN loses", attributes=("axis",)),
+    MicroOp("rmin", ("src",), "reduce", _reduce_min, "smallest along an axis; a NaN loses", attributes=("axis",)),
 )
 
 # Blocks made from symbolic values: they have no data operands, and their function takes the numbers in `extra`.
@@ -304,14 +300,9 @@ def _mask(extra: Mapping[str, Any]) -> Any:
 MICRO_OPS: dict[str, MicroOp] = {
     **{name: MicroOp(name, ("src",), cost, _unary(f), doc) for name, cost, f, doc in _UNARY},
     **{name: MicroOp(name, ("src_a", "src_b"), cost, _binary(f), doc) for name, cost, f, doc in _BINARY},
-    **{
-        name: MicroOp(name, ("src_a", "src_b"), "simple", _binary(f), doc, boolean=True)
-        for name, f, doc in _COMPARE
-    },
+    **{name: MicroOp(name, ("src_a", "src_b"), "simple", _binary(f), doc, boolean=True) for name, f, doc in _COMPARE},
     **{op.name: op for op in _OTHERS},
-    "index": MicroOp(
-        "index", (), "move", _index, GENERATORS["index"], attributes=("base", "strides", "rest")
-    ),
+    "index": MicroOp("index", (), "move", _index, GENERATORS["index"], attributes=("base", "strides", "rest")),
     "mask": MicroOp(
         "mask",
         (),
@@ -324,9 +315,7 @@ MICRO_OPS: dict[str, MicroOp] = {
 }
 
 # Micro-ops whose functions take Python integers as they are (exact, wrapped afterwards).
-_EXACT_ON_INTS = frozenset(
-    ("neg", "abs", "not", "add", "sub", "mul", "idiv", "mod", "and", "or", "xor", "shr", "lt", "le", "gt", "ge", "eq", "ne")
-)  # fmt: skip
+_EXACT_ON_INTS = frozenset("neg abs not add sub mul idiv mod and or xor shr lt le gt ge eq ne".split())
 _NO_EXTRA: Mapping[str, Any] = {}
 
 
@@ -359,9 +348,7 @@ def _in_compute_type(args: Sequence[Any], out: DType, boolean: bool) -> list[Any
     wide = fp64 if fp64 in floats or out is fp64 else fp32
     target = wide.numpy
     return [
-        array
-        if dtype is not None and dtype.kind == "bool" and len(arrays) == 3
-        else array.astype(target, copy=False)
+        array if dtype is not None and dtype.kind == "bool" and len(arrays) == 3 else array.astype(target, copy=False)
         for array, dtype in zip(arrays, known, strict=True)
     ]
 
@@ -385,9 +372,7 @@ _ML_NAMES = frozenset(("bf16", "fp8e4nv", "fp8e5"))
 
 def _scalar_array(value: Any, dtype: DType) -> Any:
     if dtype.is_int:
-        return np.array(wrap(int(value), dtype), np.int64 if dtype.kind == "int" else np.uint64).astype(
-            dtype.numpy
-        )
+        return np.array(wrap(int(value), dtype), np.int64 if dtype.kind == "int" else np.uint64).astype(dtype.numpy)
     return cast(np.float64(value), dtype)
 
 

@@ -353,6 +353,4 @@ class Residual:
     register_dtypes: tuple[DType, ...]
     register_names: tuple[str, ...]
     body: tuple[Instr, ...]
-    bindings: tuple[tuple[str, str], ...] = field(
-        default=()
-    )  # (name, type as text): what `--emit=typed` shows
+    bindings: tuple[tuple[str, str], ...] = field(default=())  # (name, type as text): what `--emit=typed` shows
