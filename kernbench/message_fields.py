@@ -6,14 +6,25 @@ Does not know any message: the types in `messages.py` are the table, and this fi
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import math
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, did_you_mean
 
@@ -293,7 +304,7 @@ class FieldSpec:
     default: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Record:
     """A frozen record that is checked where it is made. `rules` see it once each field is right by itself."""
 
@@ -321,6 +332,9 @@ class Record:
         return made
 
 
+R = TypeVar("R", bound=Record)
+
+
 def refuse(problems: Iterable[Problem]) -> None:
     found = [problem.diagnostic() for problem in problems]
     if found:
@@ -331,7 +345,7 @@ def _broken_rules(record: Record) -> list[Problem]:
     return [problem for rule in record.rules for problem in rule(record)]
 
 
-def build[R: Record](cls: type[R], value: Mapping[str, Any], path: str, problems: list[Problem]) -> R | None:
+def build(cls: type[R], value: Mapping[str, Any], path: str, problems: list[Problem]) -> R | None:
     """The record that a JSON object says, or None with the reasons added to `problems`."""
     before = len(problems)
     specs = fields_of(cls)
@@ -361,15 +375,24 @@ def build[R: Record](cls: type[R], value: Mapping[str, Any], path: str, problems
     return None if broken else record
 
 
-@functools.cache
 def fields_of(cls: type[Record]) -> tuple[FieldSpec, ...]:
     """The table: what each field of a record type may hold; tags first, as they are read first."""
+    if cls not in _TABLES:
+        _TABLES[cls] = _read_annotations(cls)
+    return _TABLES[cls]
+
+
+def _read_annotations(cls: type[Record]) -> tuple[FieldSpec, ...]:
     hints = get_type_hints(cls, include_extras=True)
     specs = [
         FieldSpec(f.name, _kind_of(hints[f.name]), f.default is MISSING or f.name in cls.tags, f.default)
         for f in dataclasses.fields(cls)
     ]
     return tuple(sorted(specs, key=lambda spec: spec.name not in cls.tags))
+
+
+# Read once a type: annotations are texts until someone asks what they mean.
+_TABLES: dict[type[Record], tuple[FieldSpec, ...]] = {}
 
 
 def _kind_of(hint: Any) -> Kind:
