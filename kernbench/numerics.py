@@ -316,8 +316,10 @@ MICRO_OPS: dict[str, MicroOp] = {
 
 # Micro-ops whose functions take Python integers as they are (exact, wrapped afterwards).
 _EXACT_ON_INTS = frozenset(
-    ("neg", "abs", "not", "add", "sub", "mul", "idiv", "mod", "and", "or", "xor", "shr")
-    + ("lt", "le", "gt", "ge", "eq", "ne")
+    (
+        *("neg", "abs", "not", "add", "sub", "mul", "idiv", "mod", "and", "or", "xor", "shr"),
+        *(name for name, _, _ in _COMPARE),
+    )
 )
 _NO_EXTRA: Mapping[str, Any] = {}
 
