@@ -1,0 +1,35 @@
+"""Stop the evaluation of one expression with a diagnostic; the statement around it is given up.
+
+Values and operators raise `fault(...)`; the walker catches it, fills in source lines and the calls of inlined
+helpers, and goes on with the next statement. Does not know what went wrong, nor who collects it.
+"""
+
+from __future__ import annotations
+
+from kernbench.compiler.errors import error
+from kernbench.compiler.residual import Place
+from kernbench.diagnostics import Diagnostic, Label, Span
+
+
+class Fault(Exception):
+    """One user mistake. `diagnostic` has no source lines yet; `calls` are the inlined calls around it, inner first."""
+
+    def __init__(self, diagnostic: Diagnostic, calls: tuple[Span, ...] = ()) -> None:
+        self.diagnostic = diagnostic
+        self.calls = calls
+        super().__init__(diagnostic.message)
+
+
+def fault(
+    code: str,
+    message: str,
+    at: Place,
+    text: str = "",
+    *,
+    help: str | None = None,
+    others: tuple[tuple[Span, str], ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Fault:
+    """What to raise for a mistake at `at`; `others` are further places with their remarks ("first bound here")."""
+    labels = [Label(at.span, text), *(Label(span, remark) for span, remark in others)]
+    return Fault(error(code, message, *labels, help=help, notes=notes), at.calls)
