@@ -1,0 +1,111 @@
+"""Simulated time in integer picoseconds, and the order of what happens within one instant.
+
+A callback costs one small SimPy event and no process. Servers that several callbacks of an instant may feed do
+not act on arrival: they `defer`, and the last callback of the instant lets them decide, lowest (topology index,
+order key) first. A decision that adds events to the same instant lets those run before the next server decides.
+
+Does not know what a server decides, nor anything of the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any, Protocol
+
+import simpy
+from simpy.events import NORMAL, Event
+
+
+class Server(Protocol):
+    """What may be deferred. `topology_index` is its component's place in the graph."""
+
+    @property
+    def topology_index(self) -> int: ...
+
+    def decide(self) -> None: ...
+
+
+class _Call(Event):
+    """An event that is triggered when made and runs one function."""
+
+    def __init__(self, env: simpy.Environment, fn: Callable[..., object], args: tuple[Any, ...]) -> None:
+        # Event.__init__ is inlined: this is the most frequent object of a run.
+        self.env = env
+        self.callbacks = [self._run]
+        self._value = None
+        self._ok = True
+        self._fn = fn
+        self._args = args
+
+    def _run(self, _: Event) -> None:
+        self._fn(*self._args)
+
+
+class Clock:
+    """The time of one device. `env` is there for processes; everything else uses the methods below."""
+
+    __slots__ = ("_dirty", "_marked", "_serial", "env")
+
+    def __init__(self, env: simpy.Environment | None = None) -> None:
+        self.env = simpy.Environment() if env is None else env
+        self._dirty: list[tuple[int, tuple[int, ...], int, Server]] = []
+        self._marked: set[int] = set()  # ids of the servers in `_dirty`; only ever asked for membership
+        self._serial = 0
+
+    @property
+    def now(self) -> int:
+        return self.env.now  # type: ignore[return-value]  # only integers are ever scheduled
+
+    def call_at(self, t_ps: int, fn: Callable[..., object], *args: Any) -> None:
+        """Run `fn(*args)` at `t_ps`, which is not before now."""
+        self.call_after(t_ps - self.env.now, fn, *args)  # type: ignore[arg-type]
+
+    def call_after(self, delay_ps: int, fn: Callable[..., object], *args: Any) -> None:
+        """Run `fn(*args)` after `delay_ps`; with 0 still later in this instant, never at once."""
+        assert delay_ps >= 0 and type(delay_ps) is int, f"a delay of {delay_ps!r} ps"
+        env = self.env
+        env.schedule(_Call(env, fn, args), NORMAL, delay_ps)
+
+    def defer(self, server: Server, order_key: tuple[int, ...] = ()) -> None:
+        """Let `server.decide()` run once, after the last callback of this instant.
+
+        Servers of one component are told apart by `order_key`, which must not change from call to call.
+        """
+        if id(server) in self._marked:
+            return
+        self._marked.add(id(server))
+        self._serial += 1
+        heappush(self._dirty, (server.topology_index, order_key, self._serial, server))
+
+    def run(self, until_ps: int | None = None, max_events: int | None = None) -> bool:
+        """Step until nothing is left; True when that is so.
+
+        Events due exactly at `until_ps` do run, and time then stands at `until_ps`. `max_events` returns early, at
+        the end of an instant, so that a caller can look at limits of its own.
+        """
+        env, dirty, step = self.env, self._dirty, self.env.step
+        left = -1 if max_events is None else max_events
+        while True:
+            if dirty and env.peek() > env.now:
+                self._decide_one()
+                continue
+            head = env.peek()
+            if head == float("inf"):
+                break
+            if until_ps is not None and head > until_ps:
+                break
+            if left == 0 and head > env.now:
+                return False
+            step()
+            if left > 0:
+                left -= 1
+        dry = env.peek() == float("inf")
+        if until_ps is not None and env.now < until_ps:
+            env.run(until=until_ps)
+        return dry
+
+    def _decide_one(self) -> None:
+        server = heappop(self._dirty)[3]
+        self._marked.discard(id(server))
+        server.decide()
