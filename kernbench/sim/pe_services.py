@@ -1,0 +1,33 @@
+"""What every PE of one device shares: time, network, memory, the log, the parameters, the prepared code.
+
+Made once by the engine. Does not know launches, nor what a PE does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernbench.sim.clock import Clock
+from kernbench.sim.launch_context import Mode
+from kernbench.sim.memory import MemoryMap
+from kernbench.sim.network import Network
+from kernbench.sim.op_log import OpLog
+from kernbench.sim.routing import PathRouter
+from kernbench.sim.topology import PeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PeServices:
+    """`codes` keeps programs prepared for execution, by digest; `node_index` gives the topology index of a node."""
+
+    clock: Clock
+    network: Network
+    router: PathRouter
+    memory: MemoryMap
+    log: OpLog
+    spec: PeSpec
+    node_index: Mapping[str, int]
+    mode: Mode = "data"
+    codes: dict[str, Any] = field(default_factory=dict)
