@@ -1,0 +1,713 @@
+"""Programs as bytes and back: the binary that is deployed to a device and fetched by a launch.
+
+`encode` and `decode` are exact inverses. What people need (names, spans, messages, constexprs) stands in a debug
+section of its own, so that renaming a variable changes no byte of the code. Bytes from outside are hostile: whatever
+they are, `decode` ends in a Program or in a `BinaryError`, in time and memory bounded by their length.
+
+Layout of `code`: magic, version, CRC-32 of the rest, then the program as a tagged stream of varints; symbols, types
+and handle descriptors are written where they first occur and numbered from then on. Of `debug`: the same head, the
+CRC of the code that it belongs to, then names and spans in the order in which the code mentions them.
+
+Does not know what a command does, and does not know the words of a dispatched command (see `command_words.py`).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from kernbench.commands import (
+    Access,
+    Affine,
+    Assert,
+    AxisIndex,
+    Block,
+    Buffer,
+    CompositeTemplate,
+    DmaRead,
+    DmaWrite,
+    Exit,
+    Gather,
+    If,
+    IndexOp,
+    KernelBinary,
+    Loop,
+    Move,
+    OpSpec,
+    Param,
+    Program,
+    ReadScalar,
+    Reg,
+    ScalarLoad,
+    ScalarOp,
+    ScalarStore,
+    Scatter,
+    Scope,
+    Special,
+    TensorHandle,
+    Wait,
+    While,
+    affine,
+)
+from kernbench.diagnostics import Span
+from kernbench.dtypes import BY_NAME, DType
+
+CODE_MAGIC = b"KBC1"
+DEBUG_MAGIC = b"KBD1"
+HEAD = struct.Struct("<4sI")  # magic (with the format's version), CRC-32 of what follows
+MAX_VARINT_BYTES = 20  # 140 bits: the products of 64-bit numbers that affine terms may hold
+MAX_DEPTH = 150  # of nested nodes and index expressions
+_SPACES = ("hbm", "tcm")
+_SCOPES = tuple(Scope)
+_SPECIALS = get_args(Special)
+
+
+class BinaryError(ValueError):
+    """Bytes that are no program; `offset` is where reading stopped."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        self.offset = offset
+        super().__init__(f"{message} at byte {offset}")
+
+
+# --------------------------------------------------------------------------- streams
+
+
+@dataclass
+class Writer:
+    out: bytearray = field(default_factory=bytearray)
+    seen: dict[Hashable, int] = field(default_factory=dict)  # (kind, value) → number within its kind
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def unsigned(self, value: int) -> None:
+        assert value >= 0, f"{value} is negative"
+        while value > 0x7F:
+            self.out.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.out.append(value)
+
+    def signed(self, value: int) -> None:
+        self.unsigned(value << 1 if value >= 0 else (~value << 1) | 1)
+
+    def text(self, value: str) -> None:
+        raw = value.encode("utf-8", "surrogatepass")
+        self.unsigned(len(raw))
+        self.out += raw
+
+    def interned(self, kind: str, key: Hashable, write: Callable[[], None]) -> None:
+        """The number of `key` among its kind; where it is new, what `write` writes stands behind it."""
+        number = self.seen.get((kind, key))
+        if number is not None:
+            self.unsigned(number)
+            return
+        number = self.counts.get(kind, 0)
+        self.unsigned(number)
+        write()
+        # what `write` interned of the same kind would have taken this number; kinds do not nest in themselves
+        self.seen[(kind, key)] = number
+        self.counts[kind] = number + 1
+
+
+@dataclass
+class Reader:
+    data: bytes
+    offset: int = 0
+    seen: dict[str, list[Any]] = field(default_factory=dict)
+
+    def fail(self, message: str) -> BinaryError:
+        return BinaryError(message, self.offset)
+
+    def byte(self) -> int:
+        if self.offset >= len(self.data):
+            raise self.fail("the binary ends too early")
+        self.offset += 1
+        return self.data[self.offset - 1]
+
+    def take(self, n: int) -> bytes:
+        if n > len(self.data) - self.offset:
+            raise self.fail(f"{n} bytes are announced, {len(self.data) - self.offset} are left")
+        self.offset += n
+        return self.data[self.offset - n : self.offset]
+
+    def unsigned(self) -> int:
+        value = 0
+        for index in range(MAX_VARINT_BYTES):
+            byte = self.byte()
+            value |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                return value
+        raise self.fail(f"a number has more than {MAX_VARINT_BYTES} bytes")
+
+    def signed(self) -> int:
+        value = self.unsigned()
+        return ~(value >> 1) if value & 1 else value >> 1
+
+    def count(self) -> int:
+        """A number of elements of at least one byte each."""
+        n = self.unsigned()
+        if n > len(self.data) - self.offset:
+            raise self.fail(f"{n} elements are announced, {len(self.data) - self.offset} bytes are left")
+        return n
+
+    def text(self) -> str:
+        try:
+            return self.take(self.unsigned()).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise self.fail("a text is not UTF-8") from None
+
+    def index(self, n: int, what: str) -> int:
+        value = self.unsigned()
+        if value >= n:
+            raise self.fail(f"{what} {value} is not below {n}")
+        return value
+
+    def interned(self, kind: str, read: Callable[[], Any]) -> Any:
+        table = self.seen.setdefault(kind, [])
+        number = self.unsigned()
+        if number > len(table):
+            raise self.fail(f"{kind} {number} is used before it is given")
+        if number == len(table):
+            table.append(read())
+        return table[number]
+
+
+# --------------------------------------------------------------------------- both sections
+
+
+class Encoder:
+    """Code and debug section side by side; the codecs below say what goes where."""
+
+    def __init__(self) -> None:
+        self.code = Writer()
+        self.debug = Writer()
+        self.depth = 0
+
+
+class Decoder:
+    """As `Encoder`; without a debug section names are empty and spans None."""
+
+    def __init__(self, code: Reader, debug: Reader | None) -> None:
+        self.code = code
+        self.debug = debug
+        self.depth = 0
+        self.registers = 0
+        self.labels: list[int] = []
+
+
+@dataclass(frozen=True)
+class Codec:
+    write: Callable[[Encoder, Any], None]
+    read: Callable[[Decoder], Any]
+
+
+UNSIGNED = Codec(lambda e, v: e.code.unsigned(v), lambda d: d.code.unsigned())
+SIGNED = Codec(lambda e, v: e.code.signed(v), lambda d: d.code.signed())
+BOOL = Codec(lambda e, v: e.code.unsigned(int(v)), lambda d: bool(d.code.index(2, "a bool")))
+REGISTER = Codec(lambda e, v: e.code.unsigned(v), lambda d: d.code.index(d.registers, "register"))
+
+
+def _write_symbol(e: Encoder, value: str) -> None:
+    e.code.interned("symbol", value, lambda: e.code.text(value))
+
+
+def _read_symbol(d: Decoder) -> str:
+    symbol: str = d.code.interned("symbol", d.code.text)
+    return symbol
+
+
+SYMBOL = Codec(_write_symbol, _read_symbol)
+
+
+def _read_dtype(d: Decoder) -> DType:
+    name = _read_symbol(d)
+    if name not in BY_NAME:
+        raise d.code.fail(f"`{name[:40]}` is no element type")
+    return BY_NAME[name]
+
+
+DTYPE = Codec(lambda e, v: _write_symbol(e, v.name), _read_dtype)
+
+
+def _write_name(e: Encoder, value: str) -> None:
+    e.debug.interned("name", value, lambda: e.debug.text(value))
+
+
+def _read_name(d: Decoder) -> str:
+    if d.debug is None:
+        return ""
+    name: str = d.debug.interned("name", d.debug.text)
+    return name
+
+
+NAME = Codec(_write_name, _read_name)
+
+
+def _write_span(e: Encoder, span: Span | None) -> None:
+    e.debug.interned("span", span, lambda: _write_new_span(e.debug, span))
+
+
+def _write_new_span(out: Writer, span: Span | None) -> None:
+    out.unsigned(span is not None)
+    if span is not None:
+        out.interned("file", span.file, lambda: out.text(span.file))
+        for number in (span.line, span.column, span.end_line, span.end_column):
+            out.unsigned(number)
+
+
+def _read_span(d: Decoder) -> Span | None:
+    if d.debug is None:
+        return None
+    debug = d.debug
+    span: Span | None = debug.interned("span", lambda: _read_new_span(debug))
+    return span
+
+
+def _read_new_span(debug: Reader) -> Span | None:
+    if not debug.index(2, "a bool"):
+        return None
+    file = debug.interned("file", debug.text)
+    return Span(file, debug.unsigned(), debug.unsigned(), debug.unsigned(), debug.unsigned())
+
+
+SPAN = Codec(_write_span, _read_span)
+
+
+def one_of(values: tuple[Any, ...], what: str) -> Codec:
+    return Codec(
+        lambda e, v: e.code.unsigned(values.index(v)),
+        lambda d: values[d.code.index(len(values), what)],
+    )
+
+
+def many(item: Codec) -> Codec:
+    def write(e: Encoder, values: tuple[Any, ...]) -> None:
+        e.code.unsigned(len(values))
+        for value in values:
+            item.write(e, value)
+
+    return Codec(write, lambda d: tuple([item.read(d) for _ in range(d.code.count())]))
+
+
+def pair(first: Codec, second: Codec) -> Codec:
+    def write(e: Encoder, value: tuple[Any, Any]) -> None:
+        first.write(e, value[0])
+        second.write(e, value[1])
+
+    return Codec(write, lambda d: (first.read(d), second.read(d)))
+
+
+def optional(item: Codec) -> Codec:
+    def write(e: Encoder, value: Any) -> None:
+        e.code.unsigned(value is not None)
+        if value is not None:
+            item.write(e, value)
+
+    return Codec(write, lambda d: item.read(d) if d.code.index(2, "a bool") else None)
+
+
+def record(cls: type[Any], **fields: Codec) -> Codec:
+    """The fields one after the other, in the order in which they are listed here."""
+
+    def write(e: Encoder, value: Any) -> None:
+        for name, codec in fields.items():
+            codec.write(e, getattr(value, name))
+
+    def read(d: Decoder) -> Any:
+        values = {name: codec.read(d) for name, codec in fields.items()}
+        try:
+            return cls(**values)
+        except ValueError as fault:
+            raise d.code.fail(f"a {cls.__name__} is illegal: {fault};") from None
+
+    return Codec(write, read)
+
+
+def tagged(*cases: tuple[type[Any], Codec], what: str) -> Codec:
+    """One of several types, by its place in the list; a bool is not taken for an int."""
+    numbers = {cls: index for index, (cls, _) in enumerate(cases)}
+
+    def write(e: Encoder, value: Any) -> None:
+        number = numbers[type(value)]
+        e.code.unsigned(number)
+        cases[number][1].write(e, value)
+
+    return Codec(write, lambda d: cases[d.code.index(len(cases), what)][1].read(d))
+
+
+def nested(codec: Callable[[], Codec]) -> Codec:
+    """A codec that contains itself, with a limit to how deep."""
+
+    def write(e: Encoder, value: Any) -> None:
+        e.depth += 1
+        assert e.depth <= MAX_DEPTH, "a program is nested deeper than a binary may be"
+        codec().write(e, value)
+        e.depth -= 1
+
+    def read(d: Decoder) -> Any:
+        d.depth += 1
+        if d.depth > MAX_DEPTH:
+            raise d.code.fail(f"the program is nested deeper than {MAX_DEPTH}")
+        value = codec().read(d)
+        d.depth -= 1
+        return value
+
+    return Codec(write, read)
+
+
+# --------------------------------------------------------------------------- numbers and expressions
+
+
+def _write_float(e: Encoder, value: float) -> None:
+    e.code.out += struct.pack("<d", value)
+
+
+FLOAT = Codec(_write_float, lambda d: struct.unpack("<d", d.code.take(8))[0])
+
+
+def _write_affine(e: Encoder, value: Affine) -> None:
+    e.code.signed(value.const)
+    e.code.unsigned(len(value.terms))
+    for register, coefficient in value.terms:
+        e.code.unsigned(register)
+        e.code.signed(coefficient)
+
+
+def _read_affine(d: Decoder) -> Affine:
+    const = d.code.signed()
+    terms = tuple((REGISTER.read(d), d.code.signed()) for _ in range(d.code.count()))
+    value = affine(const, dict(terms))
+    if not isinstance(value, Affine) or value.terms != terms:
+        raise d.code.fail("an affine expression is not in normal form")
+    return value
+
+
+AFFINE = Codec(_write_affine, _read_affine)
+REG = Codec(lambda e, v: e.code.unsigned(v.index), lambda d: Reg(REGISTER.read(d)))
+NOTHING = Codec(lambda e, v: None, lambda d: None)
+INT = tagged((int, SIGNED), (Affine, AFFINE), what="an integer's form")
+OPERAND = tagged(
+    (int, SIGNED), (Affine, AFFINE), (Reg, REG), (float, FLOAT), (bool, BOOL), what="an operand's form"
+)  # fmt: skip
+INDEX = nested(lambda: _INDEX)
+_INDEX: Codec = tagged(
+    (int, SIGNED),
+    (Affine, AFFINE),
+    (Reg, REG),
+    (AxisIndex, record(AxisIndex, axis=UNSIGNED)),
+    (IndexOp, record(IndexOp, kind=SYMBOL, dtype=DTYPE, args=many(INDEX))),
+    what="an index expression's form",
+)
+
+
+def _write_descriptor(e: Encoder, handle: TensorHandle) -> None:
+    many(UNSIGNED).write(e, handle.shape)
+    many(INT).write(e, handle.strides)
+    DTYPE.write(e, handle.dtype)
+    e.code.unsigned(_SPACES.index(handle.space))
+
+
+def _read_descriptor(d: Decoder) -> tuple[Any, ...]:
+    shape, strides = many(UNSIGNED).read(d), many(INT).read(d)
+    if len(shape) != len(strides):
+        raise d.code.fail(f"a handle has {len(shape)} dimensions and {len(strides)} strides")
+    return shape, strides, DTYPE.read(d), _SPACES[d.code.index(2, "a space")]
+
+
+def _write_handle(e: Encoder, handle: TensorHandle) -> None:
+    key = (handle.shape, handle.strides, handle.dtype, handle.space)
+    e.code.interned("descriptor", key, lambda: _write_descriptor(e, handle))
+    e.code.unsigned(handle.id)
+    INT.write(e, handle.address)
+    NAME.write(e, handle.name)
+
+
+def _read_handle(d: Decoder) -> TensorHandle:
+    shape, strides, dtype, space = d.code.interned("descriptor", lambda: _read_descriptor(d))
+    number, address = d.code.unsigned(), INT.read(d)
+    return TensorHandle(number, NAME.read(d), address, shape, strides, dtype, space)
+
+
+HANDLE = Codec(_write_handle, _read_handle)
+TUPLE = nested(lambda: many(VALUE))
+VALUE: Codec = tagged(
+    (int, SIGNED),
+    (Affine, AFFINE),
+    (Reg, REG),
+    (float, FLOAT),
+    (bool, BOOL),
+    (type(None), NOTHING),
+    (str, SYMBOL),
+    (DType, DTYPE),
+    (tuple, TUPLE),
+    (AxisIndex, record(AxisIndex, axis=UNSIGNED)),
+    (IndexOp, record(IndexOp, kind=SYMBOL, dtype=DTYPE, args=many(INDEX))),
+    what="a value's form",
+)
+
+
+def mapping(value: Codec) -> Codec:
+    """A dict by symbols, in its own order."""
+    items = many(pair(SYMBOL, value))
+    return Codec(lambda e, v: items.write(e, tuple(v.items())), lambda d: dict(items.read(d)))
+
+
+# --------------------------------------------------------------------------- nodes
+
+OP = record(
+    OpSpec,
+    kind=SYMBOL,
+    scope=one_of(_SCOPES, "scope"),
+    operands=mapping(HANDLE),
+    extra=mapping(VALUE),
+    out=optional(HANDLE),
+)
+ACCESS = record(
+    Access,
+    base=INT,
+    dtype=DTYPE,
+    shape=many(UNSIGNED),
+    strides=many(INT),
+    lo=many(many(INT)),
+    hi=many(many(INT)),
+    preds=many(OPERAND),
+    rest=optional(INDEX),
+    mask=optional(INDEX),
+    offset_bits=UNSIGNED,
+)
+OTHER = tagged(
+    (type(None), NOTHING),
+    (int, SIGNED),
+    (Affine, AFFINE),
+    (Reg, REG),
+    (float, FLOAT),
+    (bool, BOOL),
+    (TensorHandle, HANDLE),
+    what="the form of an `other`",
+)
+MOVES = many(record(Move, dst=REGISTER, src=OPERAND))
+NODES = nested(lambda: many(NODE))
+
+
+def _write_block(e: Encoder, block: Block) -> None:
+    e.code.unsigned(block.label)
+    NODES.write(e, block.body)
+    SPAN.write(e, block.span)
+
+
+def _read_block(d: Decoder) -> Block:
+    label = d.code.unsigned()
+    d.labels.append(label)
+    body = NODES.read(d)
+    d.labels.pop()
+    return Block(label, body, SPAN.read(d))
+
+
+def _read_label(d: Decoder) -> int:
+    label = d.code.unsigned()
+    if label not in d.labels:
+        raise d.code.fail(f"an exit leaves block {label}, which is not around it")
+    return label
+
+
+LABEL = Codec(lambda e, v: e.code.unsigned(v), _read_label)
+
+NODE: Codec = tagged(
+    (
+        ScalarOp,
+        record(ScalarOp, dst=REGISTER, kind=SYMBOL, args=many(OPERAND), dtype=DTYPE, arg_dtypes=many(DTYPE), span=SPAN),
+    ),
+    (
+        CompositeTemplate,
+        record(CompositeTemplate, id=UNSIGNED, ops=many(OP), rw_handles=many(HANDLE), span=SPAN, static=BOOL),
+    ),
+    (DmaRead, record(DmaRead, id=UNSIGNED, dst=HANDLE, access=ACCESS, other=OTHER, span=SPAN, static=BOOL)),
+    (DmaWrite, record(DmaWrite, id=UNSIGNED, src=HANDLE, access=ACCESS, span=SPAN)),
+    (
+        Gather,
+        record(
+            Gather,
+            id=UNSIGNED,
+            dst=HANDLE,
+            access=ACCESS,
+            index=optional(HANDLE),
+            mask=optional(HANDLE),
+            other=OTHER,
+            span=SPAN,
+            static=BOOL,
+        ),
+    ),
+    (
+        Scatter,
+        record(
+            Scatter, id=UNSIGNED, src=HANDLE, access=ACCESS, index=optional(HANDLE), mask=optional(HANDLE), span=SPAN
+        ),
+    ),
+    (
+        ScalarLoad,
+        record(
+            ScalarLoad,
+            id=UNSIGNED,
+            dst=REGISTER,
+            address=INT,
+            dtype=DTYPE,
+            preds=many(OPERAND),
+            other=OPERAND,
+            span=SPAN,
+            static=BOOL,
+        ),
+    ),
+    (
+        ScalarStore,
+        record(
+            ScalarStore,
+            id=UNSIGNED,
+            address=INT,
+            value=OPERAND,
+            dtype=DTYPE,
+            value_dtype=DTYPE,
+            preds=many(OPERAND),
+            span=SPAN,
+        ),
+    ),
+    (ReadScalar, record(ReadScalar, id=UNSIGNED, dst=REGISTER, src=HANDLE, span=SPAN, static=BOOL)),
+    (Wait, record(Wait, id=UNSIGNED, handles=many(HANDLE), span=SPAN)),
+    (Assert, record(Assert, condition=OPERAND, message=NAME, span=SPAN)),
+    (
+        Loop,
+        record(
+            Loop,
+            var=REGISTER,
+            start=OPERAND,
+            stop=OPERAND,
+            step=OPERAND,
+            body=NODES,
+            name=NAME,
+            init=MOVES,
+            moves=MOVES,
+            rotations=many(pair(REGISTER, UNSIGNED)),
+            num_stages=UNSIGNED,
+            span=SPAN,
+        ),
+    ),
+    (
+        While,
+        record(
+            While,
+            header=NODES,
+            condition=OPERAND,
+            body=NODES,
+            init=MOVES,
+            moves=MOVES,
+            rotations=many(pair(REGISTER, UNSIGNED)),
+            span=SPAN,
+        ),
+    ),
+    (
+        If,
+        record(If, condition=OPERAND, then=NODES, orelse=NODES, then_moves=MOVES, else_moves=MOVES, span=SPAN),
+    ),
+    (Block, Codec(_write_block, _read_block)),
+    (Exit, record(Exit, label=LABEL, moves=MOVES, span=SPAN)),
+    what="a node's kind",
+)
+
+
+# --------------------------------------------------------------------------- programs
+
+
+def _write_register_dtypes(e: Encoder, dtypes: tuple[DType, ...]) -> None:
+    many(DTYPE).write(e, dtypes)
+
+
+def _read_register_dtypes(d: Decoder) -> tuple[DType, ...]:
+    dtypes: tuple[DType, ...] = many(DTYPE).read(d)
+    d.registers = len(dtypes)
+    return dtypes
+
+
+def _write_register_names(e: Encoder, names: tuple[str, ...]) -> None:
+    for name in names:
+        _write_name(e, name)
+
+
+CONSTEXPRS = many(pair(SYMBOL, VALUE))
+
+
+def _write_constexprs(e: Encoder, constexprs: tuple[tuple[str, Any], ...]) -> None:
+    aside = Encoder()
+    aside.code = e.debug  # nothing computes with them
+    CONSTEXPRS.write(aside, constexprs)
+
+
+def _read_constexprs(d: Decoder) -> tuple[tuple[str, Any], ...]:
+    if d.debug is None:
+        return ()
+    constexprs: tuple[tuple[str, Any], ...] = CONSTEXPRS.read(Decoder(d.debug, None))
+    return constexprs
+
+
+def _write_opt_level(e: Encoder, level: int) -> None:
+    e.debug.unsigned(level)
+
+
+def _read_opt_level(d: Decoder) -> int:
+    return 1 if d.debug is None else d.debug.unsigned()
+
+
+PROGRAM = record(
+    Program,
+    register_dtypes=Codec(_write_register_dtypes, _read_register_dtypes),
+    register_names=Codec(_write_register_names, lambda d: tuple(_read_name(d) for _ in range(d.registers))),
+    name=NAME,
+    params=many(record(Param, name=NAME, kind=one_of(("tensor", "scalar"), "kind"), dtype=DTYPE, register=REGISTER)),
+    specials=many(pair(one_of(_SPECIALS, "special register"), REGISTER)),
+    buffers=many(
+        record(Buffer, id=UNSIGNED, name=NAME, nbytes=UNSIGNED, depth=UNSIGNED, address=SIGNED, persistent=BOOL)
+    ),
+    body=NODES,
+    tcm_bytes=UNSIGNED,
+    constexprs=Codec(_write_constexprs, _read_constexprs),
+    opt_level=Codec(_write_opt_level, _read_opt_level),
+)
+
+
+def encode(program: Program) -> KernelBinary:
+    encoder = Encoder()
+    PROGRAM.write(encoder, program)
+    code = _sealed(CODE_MAGIC, bytes(encoder.code.out))
+    debug = _sealed(DEBUG_MAGIC, struct.pack("<I", zlib.crc32(code)) + bytes(encoder.debug.out))
+    return KernelBinary(code, debug)
+
+
+def decode(binary: KernelBinary) -> Program:
+    """The program; `BinaryError` where the bytes are none."""
+    code = _opened(CODE_MAGIC, binary.code, "code")
+    debug = None
+    if binary.debug:
+        debug = _opened(DEBUG_MAGIC, binary.debug, "debug section")
+        if debug.take(4) != struct.pack("<I", zlib.crc32(binary.code)):
+            raise debug.fail("the debug section belongs to another binary")
+    decoder = Decoder(code, debug)
+    program: Program = PROGRAM.read(decoder)
+    for reader in (code, debug):
+        if reader is not None and reader.offset != len(reader.data):
+            raise reader.fail(f"{len(reader.data) - reader.offset} bytes are left over")
+    return program
+
+
+def _sealed(magic: bytes, body: bytes) -> bytes:
+    return HEAD.pack(magic, zlib.crc32(body)) + body
+
+
+def _opened(magic: bytes, data: bytes, what: str) -> Reader:
+    if len(data) < HEAD.size:
+        raise BinaryError(f"the {what} has {len(data)} bytes, its head takes {HEAD.size}", len(data))
+    found, checksum = HEAD.unpack_from(data)
+    if found != magic:
+        raise BinaryError(f"the {what} begins with {found!r}, not with {magic!r}", 0)
+    if checksum != zlib.crc32(data[HEAD.size :]):
+        raise BinaryError(f"the checksum of the {what} is wrong", 4)
+    return Reader(bytes(data), HEAD.size)
