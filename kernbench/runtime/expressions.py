@@ -22,7 +22,7 @@ from kernbench.diagnostics import Diagnostic, did_you_mean
 from kernbench.runtime.errors import error
 from kernbench.runtime.functions import CONSTANTS, FUNCTIONS, MAX_ELEMENTS
 
-MAX_DEPTH = 64
+MAX_DEPTH = 100
 MAX_TEXT = 10_000
 MAX_INTEGER_BITS = 4096
 

@@ -1,0 +1,108 @@
+"""The keys of a bench file, as dataclasses that `yaml_schema` reads.
+
+Knows which keys there are and their types; `bench.py` knows what they mean together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from pathlib import Path
+
+from kernbench.diagnostics import Diagnostic, Sink
+from kernbench.runtime.errors import error
+from kernbench.yaml_schema import key, read_fields
+from kernbench.yaml_source import Node, merge, parse_yaml_file
+
+MAX_EXTENDS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorKeys:
+    shape: tuple[Node, ...] = key("the sides, each a number or an expression")
+    dtype: str = key("the element type: fp16, bf16, fp32, i32 ...")
+    init: Node | None = key("zeros, ones, normal, uniform, arange, or one of the forms with a value", default=None)
+    place: Node | None = key('replicate, {shard: dim, over: [...]} or {"on": [sip, cube, pe]}', default=None)
+    descriptor: tuple[Node, ...] | None = key("the block shape of a host tensor descriptor", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToleranceKeys:
+    rtol: Decimal = key("the error allowed relative to the reference", low=0, default=Decimal(0))
+    atol: Decimal = key("the error allowed on top of it", low=0, default=Decimal(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchKeys:
+    """What a bench file, or a case of it put over the rest, may say."""
+
+    kernel: str = key("the kernel file, relative to the bench file; ::name where it holds several")
+    extends: str | None = key("a bench file whose keys this one puts its own over", default=None)
+    topology: str | None = key("the device: a shipped name or a path", default=None)
+    opt: int = key("the optimisation level", low=0, high=1, default=1)
+    seed: int | None = key("the seed of initial values", low=0, default=None)
+    constexprs: dict[str, Node] | None = key("compile-time parameters", default=None)
+    scalars: dict[str, Node] | None = key("numbers: parameters of the kernel, or names for expressions", default=None)
+    tensors: dict[str, TensorKeys] | None = key("tensor parameters", default=None)
+    grid: Node | None = key("one to three numbers of programs; null starts one a PE", default=None)
+    expect: dict[str, Node] | None = key("references by tensor: an expression, or {npy: file}", default=None)
+    tolerance: ToleranceKeys = key("how far results may be off", default=ToleranceKeys())
+    cases: dict[str, Node] | None = key("named sets of keys put over the rest", default=None)
+
+
+_NOT_IN_A_CASE = ("kernel", "extends", "cases")
+
+
+@dataclass(frozen=True)
+class BenchText:
+    """A bench file as read, with what it extends merged in."""
+
+    path: Path
+    shown_as: str
+    root: Node
+
+    @property
+    def cases(self) -> dict[str, Node]:
+        node = self.root.get("cases")
+        return dict(node.items()) if node is not None and isinstance(node.value, dict) else {}
+
+
+def read_bench_text(path: Path, shown_as: str, sink: Sink) -> BenchText | None:
+    root = _read_with_bases(path, shown_as, (), sink)
+    return None if root is None else BenchText(path, shown_as, root)
+
+
+def _read_with_bases(path: Path, shown_as: str, seen: tuple[Path, ...], sink: Sink) -> Node | None:
+    root = parse_yaml_file(path, shown_as, sink)
+    base = None if root is None else root.get("extends")
+    if root is None or base is None or not isinstance(base.value, str):
+        return root
+    target = (path.parent / base.value).resolve()
+    if target in (*seen, path.resolve()) or len(seen) >= MAX_EXTENDS:
+        sink.add(_at(base, "E_BENCH_CYCLE", f"`{base.value}` extends this file, or the chain is too long"))
+        return root
+    shown = str(Path(shown_as).parent / base.value)
+    below = _read_with_bases(target, shown, (*seen, path.resolve()), sink)
+    return root if below is None else merge(below, root)
+
+
+def read_case(text: BenchText, name: str | None, sink: Sink) -> BenchKeys | None:
+    """The keys of one case, or of the file itself."""
+    root = text.root
+    if name is not None:
+        case = text.cases[name]
+        if not isinstance(case.value, dict):
+            sink.add(_at(case, "E_BENCH_VALUE", f"case `{name}` is {case.kind}, not a mapping"))
+            return None
+        for forbidden in _NOT_IN_A_CASE:
+            if (found := case.get(forbidden)) is not None:
+                sink.add(_at(found, "E_BENCH_KEY", f"a case cannot change `{forbidden}`"))
+        root = merge(root, case)
+    return read_fields(root, BenchKeys, sink)
+
+
+def _at(node: Node, code: str, message: str, help: str | None = None) -> Diagnostic:
+    return error(code, message, node.label(), path=node.path or None, help=help)
+
+
+KEYS: tuple[str, ...] = tuple(field.name for field in fields(BenchKeys))
