@@ -177,8 +177,8 @@ def _float_to_int(array: Any, to: DType) -> Any:
 def promote(a: DType, b: DType, *, division: bool = False) -> DType:
     """Triton's type of `a OP b` for two non-constant operands (`semantic.computation_type_impl`).
 
-    fp64 > fp32 > (fp16 | bf16 mixed: fp16 with bf16 gives fp16) > ints by rank; fp16 or bf16 under `/` or `%` give
-    fp32 (`division`); two fp8 give fp16; ints of one rank and different signedness give the unsigned one.
+    fp64 > fp32 > fp16 (with bf16 too) > bf16; bf16 with an integer or an fp8 gives fp32; fp16 or bf16 under `/` or
+    `%` give fp32 (`division`); two fp8 give fp16; ints of one rank and different signedness give the unsigned one.
     """
     if a is fp64 or b is fp64:
         return fp64
@@ -187,9 +187,7 @@ def promote(a: DType, b: DType, *, division: bool = False) -> DType:
     if a is fp16 or b is fp16:
         return fp32 if division else fp16
     if a is bf16 or b is bf16:
-        if division:
-            return fp32
-        return bf16
+        return bf16 if a is b and not division else fp32
     if a.is_float and b.is_float:
         return a if a is b else fp16
     if a.is_float or b.is_float:

@@ -345,15 +345,28 @@ def evaluate(kind: str, args: Sequence[Any], out: DType, extra: Mapping[str, Any
 
 
 def _in_compute_type(args: Sequence[Any], out: DType, boolean: bool) -> list[Any]:
+    """The operands as arrays of the type they compute in. Immediates (Python numbers) have no type of their own."""
+    immediate = [type(arg) in (bool, int, float) for arg in args]
     arrays = [np.asarray(arg) for arg in args]
-    known = [from_numpy(array.dtype) for array in arrays]
+    known = [None if weak else from_numpy(a.dtype) for weak, a in zip(immediate, arrays, strict=True)]
     floats = [dtype for dtype in known if dtype is not None and dtype.is_float]
-    if not floats and not (out.is_float and not boolean):
-        return arrays
+    if not floats and not (out.is_float and not boolean) and not any(type(arg) is float for arg in args):
+        return _immediates_as_met(arrays, known)
     wide = fp64 if fp64 in floats or out is fp64 else fp32
     target = wide.numpy
     return [
         array if dtype is not None and dtype.kind == "bool" and len(arrays) == 3 else array.astype(target, copy=False)
+        for array, dtype in zip(arrays, known, strict=True)
+    ]
+
+
+def _immediates_as_met(arrays: list[Any], known: list[DType | None]) -> list[Any]:
+    """Integer immediates in the type of the array they meet where they fit it: uint64 with int64 would be a float."""
+    met = next((dtype for dtype in known if dtype is not None and dtype.kind != "bool"), None)
+    if met is None:
+        return arrays
+    return [
+        array.astype(met.numpy) if dtype is None and met.min <= int(array) <= met.max else array
         for array, dtype in zip(arrays, known, strict=True)
     ]
 
@@ -363,7 +376,8 @@ def evaluate_scalar(kind: str, args: Sequence[Any], arg_dtypes: Sequence[DType],
     if kind in _EXACT_ON_INTS and out.is_int and all(dtype.is_int for dtype in arg_dtypes):
         if kind == "not" and out.kind == "bool":
             return int(not args[0])
-        result = MICRO_OPS[kind].function(*(int(a) for a in args), _NO_EXTRA)
+        values = (wrap(int(a), dtype) for a, dtype in zip(args, arg_dtypes, strict=True))
+        result = MICRO_OPS[kind].function(*values, _NO_EXTRA)
         return wrap(int(result), out)
     arrays = [_scalar_array(value, dtype) for value, dtype in zip(args, arg_dtypes, strict=True)]
     value = np.asarray(evaluate(kind, arrays, out)).item() if out.name not in _ML_NAMES else None

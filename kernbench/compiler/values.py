@@ -54,7 +54,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A dense block in TCM."""
+    """A dense block in TCM. With shape () it is a scalar that a reduction left there, read by PE_CPU when needed."""
 
     ref: BlockRef
 
@@ -261,7 +261,8 @@ def shape_of(value: Value) -> Shape:
 
 
 def is_block(value: Value) -> bool:
-    return isinstance(value, Block | IntBlock | PtrBlock | MaskValue)
+    """Whether the value has axes; a `Block` of shape () counts as a scalar."""
+    return isinstance(value, Block | IntBlock | PtrBlock | MaskValue) and value.shape != ()
 
 
 def element_type(value: Value) -> DType | PointerType | None:
