@@ -10,6 +10,8 @@ between fields, and JSON, its schema and every check come from them. Does not kn
 - `params`: one name an argument, in order; the device uses them in what it says.
 - `layouts`: one entry an argument, null for a scalar: `{"shape", "dim", "dtype"}` (`TensorLayout`), which says in
   which order the tensor's bytes lie. Without it a tensor is a run of bytes.
+- `symbols`: the content hash of the binary's debug section, whose bytes travel beside the message as those of a
+  `host_buffer` do. Without them the kernel runs as well, and records name no kernel lines.
 
 **`KernelLaunch.grid`** is `{"x": n}`, with `"y"` and `"z"` where there are more axes; null starts one program a PE.
 """
@@ -20,6 +22,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -50,7 +53,8 @@ Address = Annotated[int, Range(0, (1 << PA_BITS) - 1)]
 Size = Annotated[int, Range(0, MAX_BYTES)]
 Ident = Annotated[str, Matches(r"[^\x00-\x1f]{1,200}", "a text of 1 to 200 printable characters")]
 DeviceName = Annotated[str, Matches(r"sip:(0|[1-9]\d{0,4})", "a device such as sip:0")]
-ContentHash = Annotated[str, Matches(r"sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits")]
+_HASH, _HASH_WORDS = r"sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits"
+ContentHash = Annotated[str, Matches(_HASH, _HASH_WORDS)]
 
 PatternKind = Literal["zero", "fill_u8", "fill_u16", "fill_u32", "fill_fp16", "fill_fp32"]
 ScalarDtype = Literal["i32", "i64", "fp16", "fp32", "bool"]
@@ -65,6 +69,15 @@ _FILLS: dict[str, tuple[str, dtypes.DType]] = {
     "fill_fp16": ("<e", dtypes.fp16),
     "fill_fp32": ("<f", dtypes.fp32),
 }
+# Which of the five scalar types carries a kernel's scalar parameter: the smallest that holds all its values. Two
+# do not fit and lose what a carrier must lose: u64 wraps to i64, fp64 rounds to fp32.
+_CARRIERS: dict[str, ScalarDtype] = {
+    "i1": "bool",
+    **dict.fromkeys(("i8", "u8", "i16", "u16", "i32"), "i32"),
+    **dict.fromkeys(("u32", "i64", "u64"), "i64"),
+    **dict.fromkeys(("fp16", "fp8e4nv", "fp8e5"), "fp16"),
+    **dict.fromkeys(("fp32", "bf16", "fp64"), "fp32"),
+}
 _SCALARS: dict[str, dtypes.DType] = {
     "i32": dtypes.i32,
     "i64": dtypes.i64,
@@ -74,6 +87,11 @@ _SCALARS: dict[str, dtypes.DType] = {
 }
 # Finite numbers from here on round to infinity: the largest finite number and half a step.
 _FLOAT_LIMITS = {"fp16": 65520.0, "fp32": (2 - 2**-24) * 2.0**127}
+
+
+def scalar_carrier(dtype: dtypes.DType) -> ScalarDtype:
+    """The scalar type in which a launch carries an argument for a parameter of type `dtype`."""
+    return _CARRIERS[dtype.name]
 
 
 def _misfit(value: object, dtype: dtypes.DType) -> str | None:
@@ -215,6 +233,12 @@ def _meta_params(launch: KernelLaunch) -> Iterator[Problem]:
     elif len(params) != len(launch.args) or len(set(params)) != len(params):
         expected = f"{len(launch.args)} different names, one an argument"
         yield Problem("E_MESSAGE_RULE", "meta.params", describe(params), expected)
+
+
+def _meta_symbols(launch: KernelLaunch) -> Iterator[Problem]:
+    symbols = (launch.meta or {}).get("symbols")
+    if symbols is not None and not (isinstance(symbols, str) and re.fullmatch(_HASH, symbols, re.ASCII)):
+        yield Problem("E_MESSAGE_VALUE", "meta.symbols", describe(symbols), _HASH_WORDS)
 
 
 def _meta_layouts(launch: KernelLaunch) -> Iterator[Problem]:
@@ -486,7 +510,14 @@ class KernelLaunch(Envelope):
     debug_label: str | None = None
 
     tags: ClassVar = ("msg_type",)
-    rules: ClassVar = (_grid_has_axes, _meta_targets, _meta_params, _meta_layouts, _tensors_do_not_overlap)
+    rules: ClassVar = (
+        _grid_has_axes,
+        _meta_targets,
+        _meta_params,
+        _meta_symbols,
+        _meta_layouts,
+        _tensors_do_not_overlap,
+    )
 
     @property
     def grid_shape(self) -> tuple[int, int, int] | None:
@@ -508,6 +539,11 @@ class KernelLaunch(Envelope):
         """What to call argument `index` in a text for people."""
         params = (self.meta or {}).get("params")
         return params[index] if params is not None else f"args[{index}]"
+
+    @property
+    def symbols(self) -> str | None:
+        """The name of the debug section that travels beside the message."""
+        return (self.meta or {}).get("symbols")
 
     def layout(self, index: int) -> TensorLayout | None:
         """The layout of argument `index`: a run of bytes where `meta` says nothing, None for a scalar."""
