@@ -75,14 +75,6 @@ class DevicePort(Protocol):
         """Let simulated time pass until nothing is left to happen."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarValue:
-    """A scalar argument in one of the types that a launch carries."""
-
-    dtype: Literal["i32", "i64", "fp16", "fp32", "bool"]
-    value: int | float | bool
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceTensor:
     """A host tensor and where it lies on the device."""
@@ -200,11 +192,16 @@ class Runtime:
     def launch(
         self,
         kernel: KernelRef,
-        args: Mapping[str, DeviceTensor | ScalarValue],
+        args: Mapping[str, DeviceTensor | ScalarArg],
         grid: tuple[int, ...] | None,
         targets: Sequence[Tag],
+        debug: bytes = b"",
     ) -> Handle:
-        """One launch, with arguments in the order given; its handle, whether it went well or not."""
+        """One launch, with arguments in the order given; its handle, whether it went well or not.
+
+        `debug` is the binary's debug section, which goes beside the message and takes no time.
+        """
+        beside: dict[str, Buffer] = {content_hash(debug): debug} if debug else {}
         message = KernelLaunch(
             **self._envelope(targets[0][0]),
             kernel_ref=kernel,
@@ -214,10 +211,11 @@ class Runtime:
                 "targets": [list(tag) for tag in targets],
                 "params": list(args),
                 "layouts": [_layout(arg) for arg in args.values()],
+                "symbols": next(iter(beside), None),
             },
             debug_label=kernel.name,
         )
-        return self._submit("launch", message, {})
+        return self._submit("launch", message, beside)
 
     # ------------------------------------------------------------------ requests
 
@@ -257,11 +255,11 @@ def failure_of(handle: Handle, what: str) -> Diagnostic | None:
     return Diagnostic(completion.error_code or "", completion.error_message or f"{what} failed")
 
 
-def _message_arg(arg: DeviceTensor | ScalarValue) -> KernelArg:
+def _message_arg(arg: DeviceTensor | ScalarArg) -> KernelArg:
     if isinstance(arg, DeviceTensor):
         return TensorArg(tensor_pa_map=arg.pa_map)
-    return ScalarArg(dtype=arg.dtype, value=arg.value)
+    return arg
 
 
-def _layout(arg: DeviceTensor | ScalarValue) -> dict[str, Any] | None:
+def _layout(arg: DeviceTensor | ScalarArg) -> dict[str, Any] | None:
     return arg.host.layout.to_json() if isinstance(arg, DeviceTensor) else None
