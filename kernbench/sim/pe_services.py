@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernbench.sim.clock import Clock
+from kernbench.sim.deadlock import WaitRegistry
 from kernbench.sim.launch_context import Mode
 from kernbench.sim.memory import MemoryMap
 from kernbench.sim.network import Network
 from kernbench.sim.op_log import OpLog
 from kernbench.sim.routing import PathRouter
-from kernbench.sim.topology import PeSpec
+from kernbench.sim.sanitizer import Sanitizer
+from kernbench.sim.topology_schema import PeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +32,6 @@ class PeServices:
     spec: PeSpec
     node_index: Mapping[str, int]
     mode: Mode = "data"
+    sanitizer: Sanitizer = field(default_factory=lambda: Sanitizer("off"))
+    waits: WaitRegistry = field(default_factory=WaitRegistry)
     codes: dict[str, Any] = field(default_factory=dict)
