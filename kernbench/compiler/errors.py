@@ -20,6 +20,7 @@ ERRORS: dict[str, str] = {
     "E_ARGUMENT_ORDER": "arguments or parameters stand in an order that Python does not allow",
     "E_NESTING_TOO_DEEP": "blocks or expressions are nested deeper than the compiler goes",
     "E_TOO_MANY_ERRORS": "a file has more syntax errors than are shown",
+    "R_DECORATOR_SKIPPED": "a decorator of a kernel is not read",
 }
 
 

@@ -11,10 +11,8 @@ import re
 import unicodedata
 import warnings
 
-from kernbench.compiler.errors import error
-from kernbench.compiler.source import SourceText
+from kernbench.compiler.reporter import Reporter
 from kernbench.compiler.tables import END, MARK, UNKNOWN, Tables
-from kernbench.diagnostics import Diagnostic, Sink
 
 Token = tuple[str, str, int, int]
 
@@ -32,20 +30,12 @@ _DECORATOR_NAME = re.compile(r"@[ \t]*(?P<name>[^\W\d]\w*(?:[ \t]*\.[ \t]*[^\W\d
 _WORD = re.compile(r"\w*")
 
 
-class TooDeep(Exception):
-    """Nesting passed its limit; carries the diagnostic. Never leaves `parse`."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
-
-
 class Lexer:
     """Reads one file, or one bracketed piece of it (an f-string's expression)."""
 
-    def __init__(self, tables: Tables, source: SourceText, sink: Sink) -> None:
-        self.tables, self.source, self.sink = tables, source, sink
-        self.text = source.text
+    def __init__(self, tables: Tables, reporter: Reporter) -> None:
+        self.tables, self.reporter, self.source = tables, reporter, reporter.source
+        self.text = self.source.text
         self.tokens: list[Token] = []
         self.brackets: list[tuple[str, int]] = []
         self.indents: list[tuple[int, int]] = [(0, 0)]  # width with tabs of 8, width with tabs of 1
@@ -70,7 +60,7 @@ class Lexer:
 
     def _line(self, start: int) -> int | None:
         """Read one logical line and the layout before the next; None at the end of the file."""
-        if self.text[start] == "\\":
+        if self.text.startswith("\\\n", start):
             self._fault("a line cannot begin with a backslash", start, start + 1, "join it to the line before")
         end = self._decorator(start) if self.text[start] == "@" else self._scan(start, len(self.text))
         self._layout("_NEWLINE")
@@ -95,7 +85,7 @@ class Lexer:
             self.indents.append(width)
             self._layout("_INDENT")
             if len(self.indents) > MAX_BLOCKS:
-                raise TooDeep(self._too_deep("blocks", MAX_BLOCKS, start))
+                raise self.reporter.too_deep("blocks", MAX_BLOCKS, self.source.span(start, start + 1))
             return
         while width[0] < self.indents[-1][0]:
             self.indents.pop()
@@ -169,7 +159,7 @@ class Lexer:
     def _open(self, mark: str, start: int) -> None:
         self.brackets.append((mark, start))
         if len(self.brackets) > MAX_BRACKETS:
-            raise TooDeep(self._too_deep("brackets", MAX_BRACKETS, start))
+            raise self.reporter.too_deep("brackets", MAX_BRACKETS, self.source.span(start, start + 1))
 
     def _close(self, mark: str, start: int) -> bool:
         """Whether the bracket fits; where it does not, the brackets that it leaves open are given up."""
@@ -180,9 +170,9 @@ class Lexer:
             self._report("E_SYNTAX", f"`{mark}` closes no bracket", start, start + 1)
             return False
         opening, opened = self.brackets[-1]
-        label = self.source.label(self.source.span(start, start + 1), "found here")
+        span = self.source.span(start, start + 1)
         other = self.source.label(self.source.span(opened, opened + 1), "opened here")
-        self.sink.add(error("E_SYNTAX", f"`{mark}` does not close `{opening}`", label, other))
+        self.reporter.report("E_SYNTAX", f"`{mark}` does not close `{opening}`", span, other)
         while self.brackets and self.brackets.pop()[0] != _CLOSING[mark]:
             pass
         return False
@@ -232,7 +222,7 @@ class Lexer:
         skipped = self.tokens[first:]
         del self.tokens[first:]
         text = self.text[start + 1 : self.end]
-        if all(token[0] != ERROR for token in skipped) and not _is_python_expression(text):
+        if all(token[0] != ERROR for token in skipped) and not _is_python_decorator(text):
             self._report("E_SYNTAX", "this decorator is no expression", start, self.end)
         dotted = "".join(name["name"].split()) if name else ""
         self.tokens.append(("DECORATOR", dotted, start, self.end))
@@ -246,13 +236,7 @@ class Lexer:
         self.tokens.append((ERROR, "", start, end))
 
     def _report(self, code: str, message: str, start: int, end: int, help_line: str | None = None) -> None:
-        label = self.source.label(self.source.span(start, end))
-        self.sink.add(error(code, message, label, help=help_line))
-
-    def _too_deep(self, what: str, limit: int, start: int) -> Diagnostic:
-        label = self.source.label(self.source.span(start, start + 1), f"level {limit + 1}")
-        message = f"{what} are nested deeper than {limit} levels"
-        return error("E_NESTING_TOO_DEEP", message, label, help="split this into helpers or steps")
+        self.reporter.report(code, message, self.source.span(start, end), help=help_line)
 
 
 def _widths(indent: str) -> tuple[int, int]:
@@ -266,11 +250,11 @@ def _character_name(mark: str) -> str:
     return f"the character U+{ord(mark):04X} ({unicodedata.name(mark, 'without a name').lower()})"
 
 
-def _is_python_expression(text: str) -> bool:
+def _is_python_decorator(text: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            python_ast.parse(f"({text})", mode="eval")
+            python_ast.parse(f"@{text}\ndef f(): pass\n")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

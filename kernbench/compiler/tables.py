@@ -105,6 +105,7 @@ def _rule(stored: dict[str, Any]) -> dict[str, Any]:
     elif alias is None and stored["options"]["expand1"] and len(keep) == 1:
         action = ""
     splice = [symbols[i]["name"].startswith("_") and symbols[i]["name"].islower() for i in keep]
+    assert action != "" or (len(symbols) == 1 and not splice[0]), f"{origin} cannot pass its child on"
     return {"origin": origin, "length": len(symbols), "keep": keep, "splice": splice, "action": action}
 
 
@@ -124,6 +125,8 @@ def _automaton(parser: dict[str, Any], rules: dict[int, int]) -> dict[str, Any]:
                 order[to] = len(order)
                 todo.append(to)
         table.append({name: -1 - rules[to["@"]] if reduce else order[to] for name, reduce, to in row})
+    for end in parser["end_states"].values():
+        table[order[end]]["$END"] = order[end]  # where the start symbol is complete
     return {"starts": {start: number for number, start in enumerate(START_SYMBOLS)}, "states": table}
 
 
