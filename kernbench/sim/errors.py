@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from kernbench.diagnostics import Diagnostic
 from kernbench.yaml_source import YAML_ERRORS
 
 ERRORS: dict[str, str] = {
@@ -24,4 +25,32 @@ ERRORS: dict[str, str] = {
     "E_PA_UNMAPPED": "a physical address belongs to no memory of this device",
     "E_PA_TAG_MISMATCH": "a physical address and the (sip, cube, pe) tags beside it name different places",
     "E_PA_STRADDLES": "a range of physical addresses runs over the end of its memory",
+    # host requests
+    "E_DEVICE_UNKNOWN": "a message is for a package that the device does not have",
+    "E_BUFFER_MISSING": "the host buffer that a message names did not come with it",
+    "E_BUFFER_SIZE": "the host buffer of a message has another size than its `nbytes`",
+    "E_LAUNCH_TARGET": "a launch names no PE, or one that the device does not have",
+    "E_LAUNCH_ARGUMENTS": "a launch has other arguments than its kernel takes",
+    "E_LAUNCH_DTYPE": "an argument of a launch has another dtype than its kernel takes",
+    "E_LAUNCH_SHARDS": "the shards of a PE do not make up a tensor of their own",
+    "E_KERNEL_UNKNOWN": "the device has no kernel of that name",
+    "E_BINARY_NOT_DEPLOYED": "nobody wrote a kernel where a launch says that its binary is",
+    "E_BINARY_CORRUPT": "the bytes where a launch says that its binary is are no valid binary",
+    # kernels at work
+    "E_BAD_POINTER": "a kernel uses an address that belongs to no tensor of its launch",
+    "E_OUT_OF_BOUNDS": "a kernel reaches outside of a tensor",
+    "E_READ_ONLY": "a kernel stores to a tensor that it may only read",
+    "E_UNINITIALISED_READ": "a kernel reads memory that nobody wrote (a warning unless asked for)",
+    "E_UNORDERED_STORES": "two programs of a launch store to the same bytes (a warning unless asked for)",
+    # the end of a run
+    "E_DEADLOCK": "nothing is left to happen and somebody still waits",
+    "E_TIME_LIMIT": "a run takes more simulated time than it may",
+    "E_COMMAND_LIMIT": "the PEs dispatch more commands than they may",
+    "E_WALL_LIMIT": "a run takes longer than it may",
 }
+
+
+def error(code: str, message: str, *, path: str | None = None, help: str | None = None) -> Diagnostic:
+    """A diagnostic of a host request."""
+    assert code in ERRORS, f"{code} is not in the table of simulator errors"
+    return Diagnostic(code, message, path=path, help=help)

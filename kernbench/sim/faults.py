@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernbench.diagnostics import Span
+from kernbench.sim.errors import ERRORS
 
 
 @dataclass
@@ -17,6 +18,9 @@ class DeviceFault(Exception):
     code: str  # of `sim.errors.ERRORS`
     message: str
     span: Span | None = None
+
+    def __post_init__(self) -> None:
+        assert self.code in ERRORS, f"{self.code} is not in the table of simulator errors"
 
     def __str__(self) -> str:
         return self.message

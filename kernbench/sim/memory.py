@@ -53,7 +53,7 @@ class MemorySlice:
 
     def _spans(self, offset: int, nbytes: int) -> Iterator[tuple[int, slice, slice]]:
         """(chunk, bytes in the chunk, bytes in the run) of a run."""
-        assert 0 <= offset and offset + nbytes <= self.capacity_bytes, f"{self.node}: {offset}+{nbytes}"
+        assert offset >= 0 and offset + nbytes <= self.capacity_bytes, f"{self.node}: {offset}+{nbytes}"
         end = offset + nbytes
         at = offset
         while at < end:

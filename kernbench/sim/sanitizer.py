@@ -1,0 +1,86 @@
+"""Watch accesses for what public kernels do without noticing: reading what nobody wrote, storing over each other.
+
+Findings are warnings with the kernel's lines, or faults where the user asked for that. Knows places in slices.
+Does not know who moves the bytes or when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernbench.diagnostics import Diagnostic, Label, Span
+from kernbench.sim.faults import DeviceFault
+from kernbench.sim.launch_context import Sanitize
+
+Ints = NDArray[np.int64]
+MAX_FINDINGS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    program: int
+    starts: Ints
+    ends: Ints
+    span: Span | None
+
+
+class Sanitizer:
+    """The findings of one device. Components ask `active` first, so that a run without it pays nothing."""
+
+    def __init__(self, level: Sanitize) -> None:
+        self.active = level != "off"
+        self._level = level
+        self._findings: dict[tuple[str, str, Span | None, Span | None], Diagnostic] = {}
+        self._stores: dict[int, list[_Store]] = {}
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return tuple(self._findings.values())
+
+    def unwritten_read(self, tensor: str, span: Span | None) -> None:
+        """Somebody reads bytes of `tensor` that nobody wrote."""
+        text = f"reads bytes of tensor `{tensor}` that nobody wrote; they count as 0"
+        self._find("E_UNINITIALISED_READ", text, span, None, "")
+
+    def stored(self, memory: int, program: int, starts: Ints, sizes: Ints, span: Span | None) -> None:
+        """Program number `program` writes these runs of memory number `memory` (its topology index)."""
+        self._stores.setdefault(memory, []).append(_Store(program, starts, starts + sizes, span))
+
+    def end_of_launch(self) -> None:
+        """Look at the stores of a launch: nothing orders two programs of it, so an overlap is a race."""
+        stores, self._stores = self._stores, {}
+        for memory in sorted(stores):
+            self._overlaps(stores[memory])
+
+    def _overlaps(self, stores: list[_Store]) -> None:
+        if len({store.program for store in stores}) < 2:
+            return
+        starts = np.concatenate([store.starts for store in stores])
+        ends = np.concatenate([store.ends for store in stores])
+        owner = np.repeat(np.arange(len(stores)), [len(store.starts) for store in stores])
+        order = np.lexsort((owner, starts))
+        starts, ends, owner = starts[order], ends[order], owner[order]
+        program = np.array([store.program for store in stores])[owner]
+        # A run overlaps an earlier one of another program exactly where some neighbour in this order does, once
+        # each program's runs are disjoint; what one program writes twice only hides a second finding.
+        hit = np.flatnonzero((starts[1:] < ends[:-1]) & (program[1:] != program[:-1]))
+        for index in hit.tolist():
+            first, second = sorted((int(owner[index]), int(owner[index + 1])))
+            self._race(stores[first], stores[second])
+
+    def _race(self, first: _Store, second: _Store) -> None:
+        text = "two programs of a launch store to the same bytes, and nothing orders them"
+        self._find("E_UNORDERED_STORES", text, first.span, second.span, "the other store")
+
+    def _find(self, code: str, text: str, span: Span | None, other: Span | None, remark: str) -> None:
+        if self._level == "error":
+            raise DeviceFault(code, text, span)
+        key = (code, text, span, other)
+        if key in self._findings or len(self._findings) >= MAX_FINDINGS:
+            return
+        primary = None if span is None else Label(span, "")
+        secondary = () if other is None or other == span else (Label(other, remark),)
+        self._findings[key] = Diagnostic(code, text, primary, secondary, severity="warning")
