@@ -20,9 +20,12 @@ Constants = ast.Assign | ast.AnnAssign
 
 # Rules whose value is no node of its own, so that it adds nothing to a tree's depth.
 NO_NODES = frozenset(
-    """module import_name dotted_name relative_name from_name decorators params class_suite suite line
-    augment_operator compare_operator else_ argument parentheses""".split()
-)
+    (
+        "module", "import_name", "dotted_name", "relative_name", "from_name", "decorators",
+        "params", "class_suite", "suite", "line", "augment_operator", "compare_operator", "else_",
+        "argument", "parentheses",
+    )
+)  # fmt: skip
 
 
 def _binary(op: ast.BinaryOperator) -> Action:

@@ -17,8 +17,10 @@ MAX_DEPTH = 100  # of a tree; later passes walk trees by recursion
 # Nonterminals at which reading can go on, and whether their value is a list, as of all rules that begin with `_`.
 _RESUME = {"statement": False, "_module_part": True, "_class_line": True}
 _LAYOUT = frozenset(("_NEWLINE", "_INDENT", "_DEDENT"))
-# Words that go on after a block; behind a block that was given up they are no errors of their own.
-_CONTINUING = frozenset(("else", "elif", "except", "finally"))
+# Words that go on after a block; behind a block that was given up they are no errors of their own, nor is the
+# rest of a line whose word comes only with such a block.
+_CONTINUING = frozenset(("else", "elif", "except", "finally", "case"))
+_NEVER_ALONE = frozenset(("except", "case"))
 # What is read in place of a broken line that has a block: (kind, text) for each token.
 _IF_HEADER = (("IF", "if"), ("NAME", "x"), ("COLON", ":"), ("_NEWLINE", ""))
 _DEF_HEADER = (
@@ -154,8 +156,7 @@ class Parser:
     def _recover(self, tokens: list[Token], index: int) -> int | None:
         """Report, give up the statement in hand, and say at which token to go on."""
         stop = Stop(self.tables, self.states, tokens, index)
-        continues = stop.at_line_start and stop.token[1] in _CONTINUING and self.recovered_at >= 0
-        if stop.token[0] != ERROR and not continues:
+        if stop.token[0] != ERROR and not (self.recovered_at >= 0 and _continues(stop)):
             self.observer.syntax_error(stop)
         lacks_block = "_INDENT" in self.tables.states[self.states[-1]]
         symbol = self._unwind()
@@ -189,21 +190,33 @@ class Parser:
 
     def _unwind(self) -> str | None:
         """Drop what was read since the last place at which reading can go on."""
-        while self.states:
+        closed = 0  # blocks whose end was read: nothing can go on inside them
+        while True:
             row = self.tables.states[self.states[-1]]
-            for symbol in _RESUME:
-                if symbol in row:
-                    return symbol
+            symbol = next((symbol for symbol in _RESUME if symbol in row), None)
+            if symbol is not None and not closed:
+                return symbol
             if not self.values:
                 return None
+            closed += _nesting(self.values[-1])
             for stack in (self.states, self.values, self.starts, self.ends, self.depths):
                 stack.pop()
-        return None
 
     def _fill(self, symbol: str, token: Token) -> None:
         value = self.observer.filler(token[2], token[3])
         state = self.tables.states[self.states[-1]][symbol]
         self._push(state, [value] if _RESUME[symbol] else value, token[2], token[3], 0)
+
+
+def _continues(stop: Stop) -> bool:
+    head = _line_tokens(stop.tokens, stop.index)[0][1]
+    return head in _NEVER_ALONE or (stop.at_line_start and stop.token[1] in _CONTINUING)
+
+
+def _nesting(value: Any) -> int:
+    """1 for the token that closes a block, -1 for the one that opens it."""
+    kind = value[0] if isinstance(value, tuple) and value else None
+    return int(kind == "_DEDENT") - int(kind == "_INDENT")
 
 
 def _line_end(tokens: list[Token], index: int) -> int:

@@ -24,7 +24,12 @@ MAX_BLOCKS = 90  # Python's own parser stops at 100
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _OPENING = frozenset(_CLOSING.values())
 # Words that only begin a statement: at the head of a line they show that a bracket above was never closed.
-_STATEMENT_WORDS = frozenset(("def", "class", "return", "while", "with", "assert", "raise", "import", "pass"))
+_STATEMENT_WORDS = frozenset(
+    (
+        "def", "class", "return", "while", "with", "assert", "raise", "import", "pass", "elif",
+        "try", "except", "finally", "del", "global", "nonlocal", "break", "continue",
+    )
+)  # fmt: skip
 _BLANK_LINES = re.compile(r"(?:[ \t\f]*(?:#[^\n]*)?\n)*(?P<indent>[ \t\f]*)")
 _DECORATOR_NAME = re.compile(r"@[ \t]*(?P<name>[^\W\d]\w*(?:[ \t]*\.[ \t]*[^\W\d]\w*)*)")
 _WORD = re.compile(r"\w*")
@@ -37,7 +42,7 @@ class Lexer:
         self.tables, self.reporter, self.source = tables, reporter, reporter.source
         self.text = self.source.text
         self.tokens: list[Token] = []
-        self.brackets: list[tuple[str, int]] = []
+        self.brackets: list[tuple[str, int, int]] = []  # mark, offset, how many tokens come before
         self.indents: list[tuple[int, int]] = [(0, 0)]  # width with tabs of 8, width with tabs of 1
         self.end = len(self.text)  # of the last token that is not layout
 
@@ -53,9 +58,9 @@ class Lexer:
 
     def piece(self, start: int, end: int) -> list[Token]:
         """The tokens of a part that stands in brackets of its own."""
-        self.brackets.append(("{", start))
+        self.brackets.append(("{", start, 0))
         self._scan(start, end)
-        self._layout(END_OF_FILE)
+        self.tokens.append((END_OF_FILE, self.text[end], end, end + 1))
         return self.tokens
 
     def _line(self, start: int) -> int | None:
@@ -157,7 +162,7 @@ class Lexer:
         return unicodedata.normalize("NFKC", word)
 
     def _open(self, mark: str, start: int) -> None:
-        self.brackets.append((mark, start))
+        self.brackets.append((mark, start, len(self.tokens)))
         if len(self.brackets) > MAX_BRACKETS:
             raise self.reporter.too_deep("brackets", MAX_BRACKETS, self.source.span(start, start + 1))
 
@@ -169,7 +174,7 @@ class Lexer:
         if not self.brackets:
             self._report("E_SYNTAX", f"`{mark}` closes no bracket", start, start + 1)
             return False
-        opening, opened = self.brackets[-1]
+        opening, opened, _ = self.brackets[-1]
         span = self.source.span(start, start + 1)
         other = self.source.label(self.source.span(opened, opened + 1), "opened here")
         self.reporter.report("E_SYNTAX", f"`{mark}` does not close `{opening}`", span, other)
@@ -183,9 +188,9 @@ class Lexer:
 
     def _unclosed(self, next_line: int) -> int:
         """Report the innermost open bracket and go on at a line that can only be a new statement."""
-        mark, opened = self.brackets[-1]
+        mark, opened, first = self.brackets[-1]
         self._report("E_SYNTAX", f"`{mark}` is never closed", opened, opened + 1)
-        self.tokens.append((ERROR, mark, opened, opened + 1))
+        self.tokens[first:] = [(ERROR, mark, opened, opened + 1)]
         self.brackets.clear()
         return self.text.rfind("\n", 0, next_line) + 1
 

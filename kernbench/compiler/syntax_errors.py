@@ -131,7 +131,7 @@ class SyntaxErrors:
 
 
 def _found(token: Token) -> str:
-    if token[0] in _SHOWN_KINDS and token[0] != "NAME":
+    if not token[1]:
         return _SHOWN_KINDS[token[0]]
     first_line = token[1].partition("\n")[0]
     return f"`{first_line[:30]}`" if len(first_line) <= 30 else f"`{first_line[:30]}...`"
