@@ -9,7 +9,7 @@ from kernbench import message_fields
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, Label, Severity
 
 ERRORS: dict[str, str] = message_fields.ERRORS | {
-    # arguments of a launch
+    # kernels and the arguments of a launch
     "E_ARG_UNKNOWN": "an argument has a name that the kernel has no parameter for",
     "E_ARG_MISSING": "a parameter of the kernel has no argument and no default",
     "E_ARG_TYPE": "an argument is neither an array, a number, a bool, a descriptor nor a constexpr",
@@ -19,7 +19,9 @@ ERRORS: dict[str, str] = message_fields.ERRORS | {
     "E_ARG_TWICE": "an argument is given twice",
     "E_GRID": "a launch's grid is not one to three numbers of programs",
     "E_MODE": "a run's mode is neither timing nor data",
-    "E_TARGET": "what a kernel is compiled for is no device",
+    "E_OPT_LEVEL": "there is no optimisation level of that number",
+    "E_KERNEL_UNREADABLE": "a kernel file cannot be read",
+    "E_DUMP_DIR": "a dump cannot be written to its folder",
     "E_NO_DATA": "a result's values were asked for, and the run has none",
     # memory
     "E_PLACEMENT": "a placement names a dimension, an axis or a PE that is not there",

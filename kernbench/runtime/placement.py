@@ -60,7 +60,14 @@ class On:
     pe: int
 
 
-Placement = Replicate | Shard | On
+@dataclass(frozen=True, slots=True)
+class CopiesOn:
+    """A full copy on each of some PEs."""
+
+    places: tuple[Tag, ...]
+
+
+Placement = Replicate | Shard | On | CopiesOn
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,8 @@ def tags(placement: Placement, device: DeviceShape) -> tuple[Tag, ...]:
     if isinstance(placement, On):
         _check_on(placement, device)
         return ((placement.sip, placement.cube, placement.pe),)
+    if isinstance(placement, CopiesOn):
+        return placement.places
     found: list[Tag] = []
     for indices in itertools.product(*(range(device.extent(axis)) for axis in placement.over)):
         at = dict(zip(placement.over, indices, strict=True))
