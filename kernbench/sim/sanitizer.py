@@ -58,14 +58,11 @@ class Sanitizer:
     def _overlaps(self, stores: list[_Store]) -> None:
         if len({store.program for store in stores}) < 2:
             return
-        starts = np.concatenate([store.starts for store in stores])
-        ends = np.concatenate([store.ends for store in stores])
-        owner = np.repeat(np.arange(len(stores)), [len(store.starts) for store in stores])
-        order = np.lexsort((owner, starts))
-        starts, ends, owner = starts[order], ends[order], owner[order]
-        program = np.array([store.program for store in stores])[owner]
-        # A run overlaps an earlier one of another program exactly where some neighbour in this order does, once
-        # each program's runs are disjoint; what one program writes twice only hides a second finding.
+        starts, ends, owner, program = _merged(stores)
+        order = np.lexsort((program, starts))
+        starts, ends, owner, program = starts[order], ends[order], owner[order], program[order]
+        # Runs of one program are disjoint here, so of all runs that overlap another program's some two are
+        # neighbours in this order.
         hit = np.flatnonzero((starts[1:] < ends[:-1]) & (program[1:] != program[:-1]))
         for index in hit.tolist():
             first, second = sorted((int(owner[index]), int(owner[index + 1])))
@@ -84,3 +81,18 @@ class Sanitizer:
         primary = None if span is None else Label(span, "")
         secondary = () if other is None or other == span else (Label(other, remark),)
         self._findings[key] = Diagnostic(code, text, primary, secondary, severity="warning")
+
+
+def _merged(stores: list[_Store]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Runs as (start, end, first store, program), those of one program joined where they overlap."""
+    starts = np.concatenate([store.starts for store in stores])
+    ends = np.concatenate([store.ends for store in stores])
+    owner = np.repeat(np.arange(len(stores), dtype=np.int64), [len(store.starts) for store in stores])
+    program = np.array([store.program for store in stores], np.int64)[owner]
+    order = np.lexsort((starts, program))
+    starts, ends, owner, program = starts[order], ends[order], owner[order], program[order]
+    _, rank = np.unique(program, return_inverse=True)
+    apart = rank * (int(ends.max(initial=0)) + 1)  # keeps programs from running into each other
+    reached = np.maximum.accumulate(ends + apart)
+    first = np.flatnonzero(np.concatenate([[True], (starts + apart)[1:] >= reached[:-1]]))
+    return starts[first], np.maximum.reduceat(ends, first), owner[first], program[first]
