@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernbench.compiler import ast
-from kernbench.compiler.faults import fault
+from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.live_names import children
 from kernbench.compiler.residual import Place
 from kernbench.diagnostics import did_you_mean
@@ -69,7 +69,7 @@ class Bound:
 
 def bind_parameters(
     function: ast.FunctionDef, constexprs: Mapping[str, Any], signature: Mapping[str, str]
-) -> tuple[list[Bound], list[Exception]]:
+) -> tuple[list[Bound], list[Fault]]:
     """Each parameter with its binding, and everything that is wrong; unbound parameters are left out."""
     bound: list[Bound] = []
     faults = _unknown_arguments(function, constexprs, signature)
@@ -87,7 +87,7 @@ def bind_parameters(
     return bound, faults
 
 
-def _bind_typed(param: ast.Param, text: str, bound: list[Bound], faults: list[Exception]) -> None:
+def _bind_typed(param: ast.Param, text: str, bound: list[Bound], faults: list[Fault]) -> None:
     plain = text.strip().split(":")[0]  # Triton's `:16` says only how the value is aligned
     if plain == "none":
         bound.append(Bound(param, "constexpr", value=None))
@@ -103,7 +103,7 @@ def _bind_typed(param: ast.Param, text: str, bound: list[Bound], faults: list[Ex
 
 def _unknown_arguments(
     function: ast.FunctionDef, constexprs: Mapping[str, Any], signature: Mapping[str, str]
-) -> list[Exception]:
+) -> list[Fault]:
     names = tuple(param.name for param in function.params)
     at = Place(function.name_span)
     return [
@@ -118,8 +118,8 @@ def _unknown_arguments(
     ]
 
 
-def _missing(function: ast.FunctionDef, missing: Mapping[str, list[ast.Param]]) -> list[Exception]:
-    faults: list[Exception] = []
+def _missing(function: ast.FunctionDef, missing: Mapping[str, list[ast.Param]]) -> list[Fault]:
+    faults: list[Fault] = []
     if lacking := missing["constexpr"]:
         faults.append(_lacking("E_MISSING_CONSTEXPR", "constexpr", function, lacking, "`--set {0}=VALUE`"))
     if lacking := missing["argument"]:
@@ -127,7 +127,7 @@ def _missing(function: ast.FunctionDef, missing: Mapping[str, list[ast.Param]]) 
     return faults
 
 
-def _lacking(code: str, what: str, function: ast.FunctionDef, lacking: list[ast.Param], how: str) -> Exception:
+def _lacking(code: str, what: str, function: ast.FunctionDef, lacking: list[ast.Param], how: str) -> Fault:
     listed = ", ".join(f"`{param.name}`" for param in lacking)
     plural = f"{what}s" if len(lacking) > 1 else what
     others = tuple((param.span, "this one too") for param in lacking[1:])

@@ -32,11 +32,15 @@ class Flow:
 
 
 class LiveNames:
-    """`after[s]`: live after the compound statement `s`; `head[s]`: live at the head of loop `s`, `after` included."""
+    """`after[s]`: live after the compound statement `s`; `head[s]`: live at the head of loop `s`, `after` included.
+
+    `bound`: every name that the function binds somewhere, which makes it local throughout, as in Python.
+    """
 
     def __init__(self, function: ast.FunctionDef) -> None:
         self.after: dict[ast.Stmt, Names] = {}
         self.head: dict[ast.Stmt, Names] = {}
+        self.bound = frozenset(name for statement in function.body for name in assigned_names(statement))
         self._everything = frozenset(_all_names(function.body))
         self._flows: dict[ast.Stmt, Flow] = {}
         for statement in function.body:

@@ -1,0 +1,226 @@
+"""Evaluate calls: the file's own functions in place, everything else by the builder.
+
+A function of the file is walked anew at each call, with the call's values. Knows argument lists, recursion and depth;
+not what a builtin does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kernbench.compiler import ast
+from kernbench.compiler.faults import fault
+from kernbench.compiler.frame import Frame
+from kernbench.compiler.residual import BlockRegion, Place
+from kernbench.compiler.returns import Returns, may_exit
+from kernbench.compiler.scope import Binding, Scope
+from kernbench.compiler.statements import check, text_of
+from kernbench.compiler.values import ERROR, NONE, Block, BuiltinValue, FunctionValue, Value
+from kernbench.diagnostics import did_you_mean
+
+MAX_INLINE_DEPTH = 32
+MAX_WALKS = 32
+
+Special = Callable[[Frame, ast.Call], Value]
+
+
+def evaluate_call(frame: Frame, node: ast.Call) -> Value:
+    function = frame.evaluate(node.func)
+    if isinstance(function, BuiltinValue) and function.name in SPECIAL:
+        return SPECIAL[function.name](frame, node)
+    args = tuple(frame.evaluate(arg) for arg in node.args)
+    kwargs = {keyword.name: frame.evaluate(keyword.value) for keyword in node.keywords}
+    if isinstance(function, FunctionValue):
+        return inline(frame, node, function, args, kwargs)
+    frame.builder.updates.clear()
+    value = frame.builder.call_builtin(function, args, kwargs, frame.at(node.span))
+    _rebind_written(frame, node)
+    return value
+
+
+def _rebind_written(frame: Frame, node: ast.Call) -> None:
+    """A composite writes some operands in place: the names that stand for them in the call have new values now."""
+    for old, new in frame.builder.updates:
+        for name in sorted(_operand_names(node)):
+            binding = frame.scope.get(name)
+            if binding is not None and isinstance(binding.content, Block) and binding.content.ref == old:
+                frame.scope.keep(name, Binding(new, node.span))
+
+
+def _operand_names(node: ast.Call) -> set[str]:
+    """Names that stand alone as an argument, or as a value in an argument's dicts."""
+    found: set[str] = set()
+    todo: list[ast.Expr] = [*node.args, *(keyword.value for keyword in node.keywords)]
+    while todo:
+        match todo.pop():
+            case ast.Name(name):
+                found.add(name)
+            case ast.List(elements) | ast.Tuple(elements):
+                todo.extend(elements)
+            case ast.Dict(_, values):
+                todo.extend(values)
+    return found
+
+
+# --------------------------------------------------------------------------- functions of the file
+
+
+def inline(
+    frame: Frame, node: ast.Call, function: FunctionValue, args: tuple[Value, ...], kwargs: Mapping[str, Value]
+) -> Value:
+    definition = function.definition
+    assert isinstance(definition, ast.FunctionDef)
+    at = frame.at(node.span)
+    _check_depth(frame, definition, at)
+    scope = bind_arguments(frame, definition, args, kwargs, at)
+    callee = Frame(
+        frame.walker,
+        frame.globals,
+        definition,
+        Returns(),
+        calls=(node.span, *frame.calls),
+        path=(*frame.path, node),
+        active=(*frame.active, definition),
+        scope=scope,
+    )
+    value = evaluate_body(callee, at)
+    return ERROR if callee.returns.spoiled else value
+
+
+def _check_depth(frame: Frame, definition: ast.FunctionDef, at: Place) -> None:
+    if definition in frame.active:
+        message = f"`{definition.name}` calls itself"
+        others = ((definition.name_span, "this function"),)
+        raise fault("E_RECURSION", message, at, "called again here", others=others, help="use a loop")
+    if len(frame.active) >= MAX_INLINE_DEPTH:
+        message = f"helpers are nested deeper than {MAX_INLINE_DEPTH} calls"
+        raise fault("E_INLINE_TOO_DEEP", message, at, "this call")
+
+
+def evaluate_body(frame: Frame, at: Place) -> Value:
+    """Walk a function's body in its fresh frame, and give its result."""
+    assert frame.function is not None
+    if not may_exit(frame.function):
+        frame.run(frame.function.body)
+        return _value(frame.returns)
+    arguments, memo = frame.scope, (frame.path, "returns")
+    for _ in range(MAX_WALKS):
+        mark, labels = frame.builder.mark(), frame.walker.labels
+        frame.scope, frame.terminated = arguments.copy(), False
+        frame.returns = Returns(frame.walker.memo.get(memo))
+        with frame.walker.log.trial() as found, frame.builder.region() as body:
+            frame.run(frame.function.body)
+            _fall_off(frame, at)
+        if not frame.returns.changed or frame.returns.label is None:
+            break
+        frame.walker.memo[memo] = frame.returns.shape
+        frame.builder.rollback(mark)
+        frame.walker.labels = labels
+    frame.walker.log.accept(found)
+    returns = frame.returns
+    frame.walker.memo[memo] = returns.shape
+    if returns.label is None:
+        for instr in body:
+            frame.builder.emit(instr)
+        return _value(returns)
+    frame.builder.emit(BlockRegion(returns.label, tuple(body), returns.block_slots, at))
+    return ERROR if returns.spoiled else returns.result(frame.builder)
+
+
+def _value(returns: Returns) -> Value:
+    return NONE if returns.value is None else returns.value
+
+
+def _fall_off(frame: Frame, at: Place) -> None:
+    """The end of a body behind whose returns something follows: `None` comes out there."""
+    returns = frame.returns
+    if returns.label is not None and not frame.terminated and not frame.is_kernel:
+        returns.leave(frame.builder, NONE, at)
+    if returns.reason is not None:
+        assert frame.function is not None
+        message = f"`{frame.function.name}` returns values of two types: {returns.reason}"
+        advice = "return values of one type and shape on every path"
+        found = fault("E_RETURN_TYPES", message, at, "called here", help=advice)
+        frame.walker.log.add(found)
+        returns.spoiled = True
+
+
+# --------------------------------------------------------------------------- arguments
+
+
+def bind_arguments(
+    frame: Frame, definition: ast.FunctionDef, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Place
+) -> Scope:
+    """The callee's first names."""
+    params = definition.params
+    positional = [param for param in params if not param.keyword_only]
+    given: dict[str, Value] = {param.name: value for param, value in zip(positional, args, strict=False)}
+    _check_arguments(definition, positional, given, args, kwargs, at)
+    given.update(kwargs)
+    scope = Scope()
+    for param in params:
+        value = given.get(param.name)
+        if value is None:
+            assert param.default is not None
+            value = frame.globals.evaluate(param.default)
+        scope.bind(param.name, value, param.span)
+    return scope
+
+
+def _check_arguments(
+    definition: ast.FunctionDef,
+    positional: list[ast.Param],
+    given: Mapping[str, Value],
+    args: tuple[Value, ...],
+    kwargs: Mapping[str, Value],
+    at: Place,
+) -> None:
+    name, names = definition.name, [param.name for param in definition.params]
+    where = ((definition.name_span, "defined here"),)
+    if len(args) > len(positional):
+        message = f"`{name}` takes {len(positional)} positional arguments, {len(args)} are given"
+        raise fault("E_CALL_ARGUMENTS", message, at, "this call", others=where)
+    for keyword in kwargs:
+        if keyword not in names:
+            advice = did_you_mean(keyword, names, f"parameters of `{name}`")
+            raise fault("E_CALL_ARGUMENTS", f"`{name}` has no parameter `{keyword}`", at, help=advice, others=where)
+        if keyword in given:
+            raise fault("E_CALL_ARGUMENTS", f"`{name}` gets its argument `{keyword}` twice", at, others=where)
+    lacking = [p.name for p in definition.params if p.default is None and p.name not in given and p.name not in kwargs]
+    if lacking:
+        listed = ", ".join(f"`{missing}`" for missing in lacking)
+        raise fault("E_CALL_ARGUMENTS", f"`{name}` is called without {listed}", at, "this call", others=where)
+
+
+# --------------------------------------------------------------------------- builtins that the walker does itself
+
+
+def _assertion(frame: Frame, node: ast.Call) -> Value:
+    """`tl.device_assert(condition, message)`."""
+    message = text_of(frame, node.args[1]) if len(node.args) > 1 else ""
+    if node.args:
+        check(frame, frame.evaluate(node.args[0]), message, node.args[0])
+    return NONE
+
+
+def _static_assert(frame: Frame, node: ast.Call) -> Value:
+    if node.args:
+        at = frame.at(node.args[0].span)
+        condition = frame.builder.truth(frame.evaluate(node.args[0]), at)
+        if not isinstance(condition, bool):
+            message = "the condition of `tl.static_assert` is known at run time only"
+            raise fault("E_CONSTEXPR_NEEDED", message, at, "this condition", help="use `tl.device_assert`")
+    return _assertion(frame, node)
+
+
+def _loop_only(frame: Frame, node: ast.Call) -> Value:
+    message = "a range has no meaning outside of a `for` statement"
+    raise fault("E_NOT_ITERABLE", message, frame.at(node.span), "this call", help="write `for i in range(...):`")
+
+
+SPECIAL: Mapping[str, Special] = {
+    "device_assert": _assertion,
+    "static_assert": _static_assert,
+    "range": _loop_only,
+    "static_range": _loop_only,
+}

@@ -1,0 +1,164 @@
+"""Pass 2: from a syntax tree to the residual program, by one typed partial evaluation as Triton's front end does it.
+
+Binds the kernel's parameters and walks its body; statements, expressions and values are other modules' matter.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kernbench.compiler import ast
+from kernbench.compiler.builder import Builder, WrittenOperands
+from kernbench.compiler.calls import evaluate_body
+from kernbench.compiler.expressions import EXPRESSIONS
+from kernbench.compiler.fault_log import FaultLog, GiveUp
+from kernbench.compiler.faults import Fault, fault
+from kernbench.compiler.frame import Frame, Walker
+from kernbench.compiler.kernel_select import Bound, bind_parameters, select_kernel
+from kernbench.compiler.module_scope import ModuleScope
+from kernbench.compiler.residual import Parameter, Place, Residual
+from kernbench.compiler.returns import Returns
+from kernbench.compiler.scope import Silenced, Unusable
+from kernbench.compiler.source import SourceText
+from kernbench.compiler.statements import STATEMENTS
+from kernbench.compiler.values import Const, DTypeValue, ErrorValue, TupleValue, Value, type_text
+from kernbench.diagnostics import Sink
+from kernbench.dtypes import DType
+
+# Calls of ours for one level of nesting in the source are few, and trees and helpers have depth limits of their own;
+# together they may pass Python's default.
+RECURSION_LIMIT = 12_000
+
+
+def elaborate(
+    module: ast.Module,
+    source: SourceText,
+    kernel_name: str | None,
+    constexprs: Mapping[str, Any],
+    signature: Mapping[str, str],
+    sink: Sink,
+    written_operands: WrittenOperands = lambda recipe: frozenset(),
+) -> Residual | None:
+    """The residual program of one kernel; None where `sink` got errors.
+
+    `signature` gives the types of run-time arguments as Triton writes them: `{"x_ptr": "*fp32", "n": "i32"}`.
+    """
+    log = FaultLog(source)
+    residual: Residual | None = None
+    with _room_to_recurse():
+        try:
+            walker = Walker(Builder(written_operands), log, STATEMENTS, EXPRESSIONS)
+            residual = _elaborate(walker, module, kernel_name, constexprs, signature)
+        except Fault as found:
+            log.add(found)
+        except GiveUp:
+            pass
+        except RecursionError:
+            log.add(
+                fault("E_NESTING_TOO_DEEP", "expressions, blocks and helpers are nested too deep", Place(module.span))
+            )
+    log.publish(sink)
+    return None if sink.errors else residual
+
+
+@contextmanager
+def _room_to_recurse() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _elaborate(
+    walker: Walker,
+    module: ast.Module,
+    kernel_name: str | None,
+    constexprs: Mapping[str, Any],
+    signature: Mapping[str, str],
+) -> Residual:
+    kernel = select_kernel(module, kernel_name)
+    names = ModuleScope(module, walker)
+    bound, faults = bind_parameters(kernel, constexprs, signature)
+    for found in faults:
+        walker.log.add(found)
+    frame = Frame(walker, names, kernel, Returns(), active=(kernel,))
+    parameters = tuple(_bind(frame, binding) for binding in bound)
+    constants = tuple((b.param.name, _python_value(frame, b)) for b in bound if b.kind == "constexpr")
+    _poison_unbound(frame, kernel)
+    evaluate_body(frame, frame.at(kernel.span))
+    builder = walker.builder
+    return Residual(
+        kernel.name,
+        parameters,
+        constants,
+        builder.specials,
+        tuple(builder.register_dtypes),
+        tuple(builder.register_names),
+        builder.instructions,
+        tuple(_binding_texts(frame)),
+    )
+
+
+def _bind(frame: Frame, bound: Bound) -> Parameter:
+    """Bind one parameter as the kernel's body sees it."""
+    name, builder = bound.param.name, frame.builder
+    value: Value
+    register: int | None = None
+    if bound.kind == "tensor":
+        assert bound.dtype is not None
+        value, register = builder.bind_tensor(name, bound.dtype)
+    elif bound.kind == "scalar":
+        assert bound.dtype is not None
+        value, register = builder.bind_scalar(name, bound.dtype)
+    else:
+        value = _constexpr_value(frame, bound)
+    frame.scope.bind(name, value, bound.param.span)
+    return Parameter(name, bound.kind, bound.dtype, register)
+
+
+def _constexpr_value(frame: Frame, bound: Bound) -> Value:
+    if bound.default is None:
+        return python_constant(bound.value)
+    try:
+        return frame.globals.evaluate(bound.default)
+    except Fault as found:
+        frame.walker.log.add(found)
+    except Silenced:
+        pass
+    return ErrorValue()
+
+
+def python_constant(value: Any) -> Value:
+    """A constexpr as a launch or a bench gives it."""
+    match value:
+        case tuple() | list():
+            return TupleValue(tuple(python_constant(item) for item in value))
+        case DType():
+            return DTypeValue(value)
+        case _:
+            assert value is None or isinstance(value, bool | int | float | str), f"no constexpr: {value!r}"
+            return Const(value)
+
+
+def _python_value(frame: Frame, bound: Bound) -> Any:
+    value = frame.scope.value(bound.param.name) if bound.default is not None else None
+    return value.value if isinstance(value, Const) else bound.value
+
+
+def _poison_unbound(frame: Frame, kernel: ast.FunctionDef) -> None:
+    """What has no value was told; its uses tell nothing more."""
+    for param in kernel.params:
+        if param.name not in frame.scope:
+            frame.scope.bind(param.name, ErrorValue(), param.span)
+
+
+def _binding_texts(frame: Frame) -> Iterator[tuple[str, str]]:
+    for name in frame.scope:
+        binding = frame.scope.get(name)
+        if binding is not None and not isinstance(binding.content, Unusable):
+            yield name, type_text(binding.content)

@@ -1,0 +1,165 @@
+"""Evaluate expressions: find names, evaluate operands in order, and hand the values to the builder.
+
+Knows the syntax of expressions; what operators do to values is the builder's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernbench.compiler import ast
+from kernbench.compiler.branches import evaluate_bool, evaluate_ternary
+from kernbench.compiler.calls import evaluate_call
+from kernbench.compiler.faults import Fault, fault
+from kernbench.compiler.frame import Frame
+from kernbench.compiler.residual import Place
+from kernbench.compiler.values import Const, DictValue, TupleValue, Value, type_text
+from kernbench.diagnostics import nearest
+
+
+def evaluate_name(frame: Frame, node: ast.Name) -> Value:
+    at = frame.at(node.span)
+    value = frame.scope.read(node.id, at)
+    if value is not None:
+        return value
+    if frame.function is not None and node.id in frame.live.bound:
+        message = f"`{node.id}` is read before it has a value"
+        raise fault("E_UNBOUND_NAME", message, at, "read here", help=f"bind `{node.id}` before this line")
+    value = frame.globals.read(node.id, at)
+    if value is None:
+        raise unknown_name(frame, node.id, at)
+    return value
+
+
+def unknown_name(frame: Frame, name: str, at: Place) -> Fault:
+    known = [*frame.scope, *frame.globals.names()]
+    near = nearest(name, known)
+    if near is not None:
+        advice: str | None = f"did you mean `{near}`?"
+    else:
+        advice = _in_language(frame, name, at)
+    return fault("E_UNKNOWN_NAME", f"the name `{name}` is not known", at, "not found", help=advice)
+
+
+def _in_language(frame: Frame, name: str, at: Place) -> str | None:
+    """Whether an imported module of the language has the name."""
+    for alias in frame.globals.names():
+        module = frame.globals.module(alias)
+        if module is None:
+            continue
+        try:
+            frame.builder.attribute(module, name, at)
+        except Fault:
+            continue
+        return f"did you mean `{alias}.{name}`?"
+    return None
+
+
+def evaluate_constant(frame: Frame, node: ast.Constant) -> Value:
+    return Const(node.value)
+
+
+def evaluate_unary(frame: Frame, node: ast.UnaryOp) -> Value:
+    return frame.builder.unary(node.op, frame.evaluate(node.operand), frame.at(node.span))
+
+
+def evaluate_binary(frame: Frame, node: ast.BinOp) -> Value:
+    left, right = frame.evaluate(node.left), frame.evaluate(node.right)
+    return frame.builder.binary(node.op, left, right, frame.at(node.span))
+
+
+def evaluate_compare(frame: Frame, node: ast.Compare) -> Value:
+    if len(node.ops) > 1:
+        text = "a comparison of more than two values is not in the language"
+        raise fault(
+            "E_UNSUPPORTED_SYNTAX", text, frame.at(node.span), "this comparison", help="write `a < b and b < c`"
+        )
+    left, right = frame.evaluate(node.left), frame.evaluate(node.comparators[0])
+    return frame.builder.compare(node.ops[0], left, right, frame.at(node.span))
+
+
+def evaluate_attribute(frame: Frame, node: ast.Attribute) -> Value:
+    at = frame.at(node.attr_span)
+    if isinstance(node.value, ast.Name) and node.value.id not in frame.scope:
+        member = frame.globals.read_member(node.value.id, node.attr, at)
+        if member is not None:
+            return member
+    return frame.builder.attribute(frame.evaluate(node.value), node.attr, at)
+
+
+def evaluate_subscript(frame: Frame, node: ast.Subscript) -> Value:
+    value = frame.evaluate(node.value)
+    items = node.index.elements if isinstance(node.index, ast.Tuple) else (node.index,)
+    indices = tuple(_index(frame, item) for item in items)
+    return frame.builder.subscript(value, indices, frame.at(node.span))
+
+
+def _index(frame: Frame, node: ast.Expr) -> Value | slice:
+    if not isinstance(node, ast.Slice):
+        return frame.evaluate(node)
+    bounds = [None if part is None else _slice_bound(frame, part) for part in (node.lower, node.upper, node.step)]
+    return slice(*bounds)
+
+
+def _slice_bound(frame: Frame, node: ast.Expr) -> int | None:
+    value = frame.evaluate(node)
+    if isinstance(value, Const) and (value.value is None or isinstance(value.value, int)):
+        return value.value
+    message = f"a slice's bound is {type_text(value)}, a constexpr integer is needed"
+    raise fault("E_CONSTEXPR_NEEDED", message, frame.at(node.span), "this bound")
+
+
+def evaluate_slice(frame: Frame, node: ast.Slice) -> Value:
+    raise fault("E_BAD_SUBSCRIPT", "a slice stands where a value is needed", frame.at(node.span), "this slice")
+
+
+def evaluate_sequence(frame: Frame, node: ast.Tuple | ast.List) -> Value:
+    return TupleValue(tuple(frame.evaluate(element) for element in node.elements))
+
+
+def evaluate_dict(frame: Frame, node: ast.Dict) -> Value:
+    items: dict[str, Value] = {}
+    for key_node, value_node in zip(node.keys, node.values, strict=True):
+        key = frame.evaluate(key_node)
+        if not isinstance(key, Const) or not isinstance(key.value, str):
+            message = f"a key is {type_text(key)}, a string is needed"
+            raise fault("E_DICT_KEY", message, frame.at(key_node.span), "this key")
+        items[key.value] = frame.evaluate(value_node)
+    return DictValue(tuple(items.items()))
+
+
+def evaluate_fstring(frame: Frame, node: ast.JoinedStr) -> Value:
+    """A text with the values that are known now; a run-time value shows as its type."""
+    return Const("".join(part if isinstance(part, str) else _formatted(frame, part) for part in node.parts))
+
+
+def _formatted(frame: Frame, part: ast.FormattedValue) -> str:
+    value = frame.evaluate(part.value)
+    if not isinstance(value, Const):
+        return type_text(value)
+    known = repr(value.value) if part.conversion in ("r", "a") else value.value
+    try:
+        return format(known, part.format_spec or "")
+    except (ValueError, TypeError):
+        message = f"`{part.format_spec}` is no format for {type_text(value)}"
+        raise fault("E_FORMAT", message, frame.at(part.span), "in this text") from None
+
+
+EXPRESSIONS: Mapping[type, Callable[[Frame, Any], Value]] = {
+    ast.Name: evaluate_name,
+    ast.Constant: evaluate_constant,
+    ast.UnaryOp: evaluate_unary,
+    ast.BinOp: evaluate_binary,
+    ast.Compare: evaluate_compare,
+    ast.BoolOp: evaluate_bool,
+    ast.Ternary: evaluate_ternary,
+    ast.Call: evaluate_call,
+    ast.Attribute: evaluate_attribute,
+    ast.Subscript: evaluate_subscript,
+    ast.Slice: evaluate_slice,
+    ast.Tuple: evaluate_sequence,
+    ast.List: evaluate_sequence,
+    ast.Dict: evaluate_dict,
+    ast.JoinedStr: evaluate_fstring,
+}

@@ -1,0 +1,72 @@
+"""Collect the faults of an elaboration, with source lines and inlined calls, in trials that may be dropped.
+
+Does not know statements or values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from kernbench.compiler.errors import error
+from kernbench.compiler.faults import Fault
+from kernbench.compiler.source import SourceText
+from kernbench.diagnostics import Diagnostic, Label, Sink, Span
+
+MAX_ERRORS = 40  # more help nobody, and each costs time on hostile input
+MAX_CALLS_SHOWN = 5
+
+
+class GiveUp(Exception):
+    """Elaboration goes no further: a limit was passed. Never leaves `elaborate`."""
+
+
+class FaultLog:
+    """A loop's body is walked until its types are stable; only what the last walk finds is told."""
+
+    def __init__(self, source: SourceText) -> None:
+        self.source = source
+        self._found: list[Diagnostic] = []
+
+    def add(self, fault: Fault) -> None:
+        found = self._located(fault)
+        place = found.primary.span if found.primary is not None else None
+        told = {(d.code, d.primary.span if d.primary is not None else None) for d in self._found}
+        if (found.code, place) not in told:
+            self._found.append(found)
+
+    @contextmanager
+    def trial(self) -> Iterator[list[Diagnostic]]:
+        """Collect into a list of its own what is found inside; `accept` it, or let it go."""
+        outer, self._found = self._found, []
+        try:
+            yield self._found
+        finally:
+            self._found = outer
+
+    def accept(self, found: list[Diagnostic]) -> None:
+        self._found.extend(found)
+
+    def publish(self, sink: Sink) -> None:
+        seen: set[tuple[str, Span | None]] = set()
+        for diagnostic in self._found:
+            key = (diagnostic.code, diagnostic.primary.span if diagnostic.primary is not None else None)
+            if key in seen:
+                continue
+            seen.add(key)
+            sink.add(diagnostic)
+            if len(seen) == MAX_ERRORS:
+                sink.add(error("E_TOO_MANY_ERRORS", f"only the first {MAX_ERRORS} errors are shown"))
+                return
+
+    def _located(self, fault: Fault) -> Diagnostic:
+        diagnostic = fault.diagnostic
+        calls = fault.calls[:MAX_CALLS_SHOWN]
+        called = tuple(self.source.label(span, "in the helper called here") for span in calls)
+        labels = tuple(self._with_source(label) for label in diagnostic.secondary)
+        primary = self._with_source(diagnostic.primary) if diagnostic.primary is not None else None
+        return replace(diagnostic, primary=primary, secondary=labels + called)
+
+    def _with_source(self, label: Label) -> Label:
+        return label if label.source else self.source.label(label.span, label.text)

@@ -1,0 +1,124 @@
+"""The state of one function's evaluation, and the loop that runs its statements one after the other.
+
+Which function evaluates which kind of node is two tables, given from outside (`elaborate.py`), so the modules that
+walk statements, expressions and calls do not import each other. Knows no kind of node itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kernbench.compiler import ast
+from kernbench.compiler.builder import Builder
+from kernbench.compiler.fault_log import FaultLog, GiveUp
+from kernbench.compiler.faults import Fault, fault
+from kernbench.compiler.live_names import LiveNames, assigned_names
+from kernbench.compiler.residual import Place
+from kernbench.compiler.returns import Returns, has_return
+from kernbench.compiler.scope import Scope, Silenced
+from kernbench.compiler.values import ERROR, ErrorValue, Value
+from kernbench.diagnostics import Span
+
+if TYPE_CHECKING:
+    from kernbench.compiler.module_scope import ModuleScope
+
+
+MAX_STEPS = 100_000  # statements walked; inlined helpers and unrolled loops count each time
+
+Path = tuple[object, ...]  # the inlined calls and unrolled trips around a statement
+
+
+@dataclass
+class Walker:
+    """What all functions of one elaboration share."""
+
+    builder: Builder
+    log: FaultLog
+    statements: Mapping[type, Callable[[Frame, Any], None]]
+    expressions: Mapping[type, Callable[[Frame, Any], Value]]
+    memo: dict[tuple[Path, object], Any] = field(default_factory=dict)  # structures found by earlier walks
+    steps: int = 0
+    labels: int = 0
+    _live: dict[ast.FunctionDef, LiveNames] = field(default_factory=dict)
+
+    def live(self, function: ast.FunctionDef) -> LiveNames:
+        if function not in self._live:
+            self._live[function] = LiveNames(function)
+        return self._live[function]
+
+    def new_label(self) -> int:
+        self.labels += 1
+        return self.labels
+
+    def count_step(self, at: Place) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            message = f"the kernel unfolds to more than {MAX_STEPS} statements"
+            advice = "use `range` instead of `tl.static_range`, or call fewer helpers within helpers"
+            self.log.add(fault("E_PROGRAM_TOO_LARGE", message, at, "reached here", help=advice))
+            raise GiveUp
+
+
+@dataclass
+class Frame:
+    """One evaluation of one function's body. `scope` changes as branches and loops are walked."""
+
+    walker: Walker
+    globals: ModuleScope
+    function: ast.FunctionDef | None  # None for the module's own constants
+    returns: Returns
+    calls: tuple[Span, ...] = ()  # inlined calls around, inner first
+    path: Path = ()
+    active: tuple[ast.FunctionDef, ...] = ()  # functions being evaluated, this one last
+    scope: Scope = field(default_factory=Scope)
+    depth: int = 0  # run-time regions of this function around the statement
+    terminated: bool = False  # what follows in this path is never reached
+
+    @property
+    def builder(self) -> Builder:
+        return self.walker.builder
+
+    @property
+    def live(self) -> LiveNames:
+        assert self.function is not None, "a module's constants have no control flow"
+        return self.walker.live(self.function)
+
+    @property
+    def is_kernel(self) -> bool:
+        return len(self.active) == 1
+
+    def at(self, span: Span) -> Place:
+        return Place(span, self.calls)
+
+    def evaluate(self, node: ast.Expr) -> Value:
+        """The value of an expression; never an `ErrorValue`."""
+        value = self.walker.expressions[type(node)](self, node)
+        if isinstance(value, ErrorValue):
+            raise Silenced
+        return value
+
+    def run(self, body: tuple[ast.Stmt, ...]) -> None:
+        """Walk statements; one that is wrong is given up, and the names that it binds read as errors."""
+        for statement in body:
+            if self.terminated:
+                return
+            self.walker.count_step(self.at(statement.span))
+            self._run_one(statement)
+
+    def _run_one(self, statement: ast.Stmt) -> None:
+        scope, depth, path = self.scope, self.depth, self.path
+        try:
+            self.walker.statements[type(statement)](self, statement)
+            return
+        except Fault as found:
+            self.walker.log.add(found)
+        except Silenced:
+            pass
+        self.scope, self.depth, self.path, self.terminated = scope, depth, path, False
+        for name in assigned_names(statement):
+            self.scope.bind(name, ERROR, statement.span)
+        if has_return(statement):
+            self.returns.spoiled = True
+            self.terminated = isinstance(statement, ast.Return)

@@ -1,0 +1,151 @@
+"""What the functions of a file see outside themselves: imports, constants, classes of constants, other functions.
+
+Constants are evaluated once, in order; what is wrong with one is told where it is used, for the Python around a
+kernel may hold much that no kernel needs. Does not know local names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernbench.compiler import ast
+from kernbench.compiler.faults import Fault, fault
+from kernbench.compiler.frame import Frame, Walker
+from kernbench.compiler.live_names import assigned_names
+from kernbench.compiler.modules import PYTHON_BUILTINS, imported, members
+from kernbench.compiler.residual import Place
+from kernbench.compiler.returns import Returns
+from kernbench.compiler.scope import Scope, Silenced
+from kernbench.compiler.statements import as_constexpr
+from kernbench.compiler.targets import assign
+from kernbench.compiler.values import ERROR, FunctionValue, ModuleValue, Value
+from kernbench.diagnostics import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Imported from where this compiler does not look. Only its use is a mistake."""
+
+    node: ast.Import
+
+    def at(self, name: str, place: Place) -> Fault:
+        node = self.node
+        origin = f"from `{node.module}`" if node.name is not None else f"as module `{node.module}`"
+        message = f"`{name}` is imported {origin}, which a kernel cannot use"
+        others = ((node.span, "imported here"),)
+        advice = "write what it does into this file"
+        return fault("E_FOREIGN_NAME", message, place, "used here", help=advice, others=others)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A constant whose value is no constant of the kernel language."""
+
+    found: Fault | None
+
+
+Entry = Value | Foreign | Broken | ast.ClassDef
+
+
+class ModuleScope:
+    """The names of one file."""
+
+    def __init__(self, module: ast.Module, walker: Walker) -> None:
+        self._walker = walker
+        self._names: dict[str, Entry] = dict(PYTHON_BUILTINS)
+        self._classes: dict[str, dict[str, Entry]] = {}
+        for node in module.imports:
+            self._import(node)
+        for function in module.functions:
+            self._names[function.name] = FunctionValue(function.name, function)
+        for constant in sorted((*module.constants, *module.classes), key=lambda item: item.span.line):
+            if isinstance(constant, ast.ClassDef):
+                self._define_class(constant)
+            else:
+                self._define(constant, self._names)
+
+    def names(self) -> list[str]:
+        return list(self._names)
+
+    def module(self, name: str) -> ModuleValue | None:
+        """The module of the language that a name stands for."""
+        entry = self._names.get(name)
+        return entry if isinstance(entry, ModuleValue) else None
+
+    def read(self, name: str, at: Place) -> Value | None:
+        """The value of a global name for use at `at`; None where there is no such name."""
+        entry = self._names.get(name)
+        if isinstance(entry, ast.ClassDef):
+            advice = f"use one of its constants, `{name}.NAME`"
+            raise fault("E_CLASS_VALUE", f"class `{name}` is no value", at, "used here", help=advice)
+        return None if entry is None else _usable(name, entry, at)
+
+    def read_member(self, owner: str, name: str, at: Place) -> Value | None:
+        """A constant of a class; None where `owner` is no class."""
+        constants = self._classes.get(owner)
+        if constants is None:
+            return None
+        if name not in constants:
+            advice = did_you_mean(name, list(constants), f"constants of `{owner}`")
+            raise fault("E_UNKNOWN_NAME", f"class `{owner}` has no constant `{name}`", at, "not found", help=advice)
+        return _usable(f"{owner}.{name}", constants[name], at)
+
+    def evaluate(self, node: ast.Expr) -> Value:
+        """An expression among the file's own names: a parameter's default, a constant."""
+        with self._walker.builder.region() as instrs:
+            value = self._frame(Scope()).evaluate(node)
+        known = as_constexpr(value)
+        if instrs or known is None:
+            raise fault(
+                "E_CONSTEXPR_NEEDED", "this is no compile-time constant", Place(node.span), "computed at run time"
+            )
+        return known
+
+    def _frame(self, scope: Scope) -> Frame:
+        return Frame(self._walker, self, None, Returns(), scope=scope)
+
+    def _import(self, node: ast.Import) -> None:
+        if node.name == "*":
+            self._names.update(members(node.module))
+            return
+        path = node.module if node.name is None else f"{node.module}.{node.name}"
+        if node.name is None and node.alias is None:
+            path = node.module.split(".")[0]
+        value = imported(path)
+        self._names[node.bound] = Foreign(node) if value is None else value
+
+    def _define(self, node: ast.Assign | ast.AnnAssign, into: dict[str, Entry]) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else (node.target,)
+        if node.value is None:
+            return
+        scope = Scope()
+        try:
+            value = self.evaluate(node.value)
+            for target in targets:
+                assign(self._frame(scope), target, value)
+            into.update({name: found for name in scope if (found := scope.value(name)) is not None})
+        except (Fault, Silenced) as problem:
+            broken = Broken(problem if isinstance(problem, Fault) else None)
+            into.update(dict.fromkeys(assigned_names(node), broken))
+
+    def _define_class(self, node: ast.ClassDef) -> None:
+        self._names[node.name] = node
+        constants: dict[str, Entry] = {}
+        for constant in node.constants:
+            self._define(constant, constants)
+        self._classes[node.name] = constants
+
+
+def _usable(name: str, entry: Entry, at: Place) -> Value:
+    match entry:
+        case Foreign():
+            raise entry.at(name, at)
+        case Broken(None):
+            return ERROR
+        case Broken(found):
+            assert found is not None
+            raise found
+        case ast.ClassDef():
+            raise AssertionError("classes hold constants only")
+        case value:
+            return value
