@@ -33,6 +33,12 @@ _SPARSE = 16  # a box whose cover is larger than this times its bytes is moved l
 _INT32 = 1 << 31
 
 
+def place_number(place: Place) -> int:
+    """A slice as one number, in topology order."""
+    sip, cube, pe = place
+    return (sip << 16 | cube) << 8 | pe
+
+
 class Part:
     """What an access touches in one slice. `offsets`, `sizes`, `at` are None for one run, `low` to `high`.
 

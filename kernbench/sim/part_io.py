@@ -1,0 +1,84 @@
+"""Moves the bytes of one part of an access between a slice and the buffer of a command.
+
+Few runs are copied one by one, many as words with NumPy. Does not know time or what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernbench.sim.access_eval import Part
+from kernbench.sim.memory import MemorySlice
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+_FEW = 16  # runs copied one by one
+
+
+def read_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
+    if part.offsets is None:
+        buffer[: part.nbytes] = memory.read(part.low, part.nbytes)
+        return
+    assert part.sizes is not None and part.at is not None
+    if len(part.offsets) <= _FEW:
+        for offset, size, at in zip(part.offsets.tolist(), part.sizes.tolist(), part.at.tolist(), strict=True):
+            buffer[at : at + size] = memory.read(offset, size)
+        return
+    word, offsets, places = _words(part, len(buffer))
+    _as_words(buffer, word)[places] = memory.gather(offsets, word)
+
+
+def write_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
+    if part.offsets is None:
+        memory.write(part.low, buffer[: part.nbytes])
+        return
+    assert part.sizes is not None and part.at is not None
+    if len(part.offsets) <= _FEW:
+        for offset, size, at in zip(part.offsets.tolist(), part.sizes.tolist(), part.at.tolist(), strict=True):
+            memory.write(offset, buffer[at : at + size])
+        return
+    word, offsets, places = _words(part, len(buffer))
+    memory.scatter(offsets, _as_words(buffer, word)[places])
+
+
+def forget_part(memory: MemorySlice, part: Part) -> None:
+    """Timing mode: somebody wrote here, without values."""
+    if part.offsets is None:
+        memory.forget(part.low, part.nbytes)
+        return
+    word, offsets, _ = _words(part, 0)
+    memory.forget_elements(offsets, word)
+
+
+def part_has(memory: MemorySlice, part: Part, state: int) -> bool:
+    """Any byte of the part is in that state of `memory.py`."""
+    if part.offsets is None:
+        return memory.has(state, part.low, part.nbytes)
+    word, offsets, _ = _words(part, 0)
+    return memory.any_element(state, offsets, word)
+
+
+def part_runs(part: Part) -> tuple[Ints, Ints]:
+    """Offsets and sizes of its runs."""
+    if part.offsets is None or part.sizes is None:
+        return np.array([part.low], np.int64), np.array([part.nbytes], np.int64)
+    return part.offsets, part.sizes
+
+
+def _words(part: Part, buffer_bytes: int) -> tuple[int, Ints, Ints]:
+    """The runs cut into words: (bytes a word, offset of each in the slice, place of each in the buffer in words)."""
+    assert part.offsets is not None and part.sizes is not None and part.at is not None
+    bits = int(np.bitwise_or.reduce(part.offsets | part.sizes | part.at)) | buffer_bytes | 8
+    word = bits & -bits  # the largest power of two, up to 8, that divides all of them
+    counts = part.sizes // word
+    before = np.cumsum(counts) - counts
+    step = np.arange(int(counts.sum()), dtype=np.int64)
+    offsets: Ints = np.repeat(part.offsets - before * word, counts) + step * word
+    places: Ints = np.repeat(part.at // word - before, counts) + step
+    return word, offsets, places
+
+
+def _as_words(buffer: Bytes, word: int) -> NDArray[np.unsignedinteger]:
+    return buffer.view(np.dtype(f"u{word}"))

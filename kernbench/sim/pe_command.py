@@ -1,0 +1,50 @@
+"""A command on its way through a PE: what it touches, whom it waits for, who waits for it.
+
+Knows hazards in bytes. Does not know what the command does; `dma_command` and `composite_command` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kernbench.diagnostics import Span
+from kernbench.sim.access_eval import Part
+from kernbench.sim.engines.server import Origin
+from kernbench.sim.hazards import Footprint
+
+
+class Completion(Protocol):
+    """Who is told when a command is complete, or has met a fault."""
+
+    def completed(self, command: Command) -> None: ...
+
+    def failed(self, command: Command, fault: Exception) -> None: ...
+
+
+class Command:
+    """Concrete: every address is known. `older` counts the commands that must be complete before it starts."""
+
+    __slots__ = (
+        "complete", "conflicts", "footprint", "hbm_reads", "hbm_writes", "is_composite", "issued", "older", "origin",
+        "program", "span", "strict", "waiters",
+    )  # fmt: skip
+
+    is_composite: bool
+
+    def __init__(self, origin: Origin, program: int, footprint: Footprint, span: Span | None) -> None:
+        self.origin = origin
+        self.program = program  # linear program id
+        self.footprint = footprint
+        self.span = span
+        self.hbm_reads: Sequence[Part] = ()
+        self.hbm_writes: Sequence[Part] = ()
+        self.older = 0  # conflicting commands before it; for a composite, DMAs only
+        self.conflicts = 0  # of a composite: conflicting composites before it
+        self.strict = False  # of a composite: found a conflict at the head of the queue, waits for all before it
+        self.issued = False
+        self.complete = False
+        self.waiters: list[Callable[[Command], None]] = []
+
+    def start(self, completion: Completion) -> None:
+        raise NotImplementedError
