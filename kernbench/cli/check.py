@@ -1,0 +1,110 @@
+"""`kernbench check`: every error in kernels, benches, topologies and messages, without simulating anything.
+
+Does not know what is wrong with them: each kind has its own checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from kernbench.cli.cases import Asked, kernel_of
+from kernbench.cli.locate import KERNEL_SUFFIXES, KernelFile
+from kernbench.cli.options import json_option
+from kernbench.cli.output import document, print_json, say
+from kernbench.diagnostics import EXIT_INPUT, EXIT_KERNEL, EXIT_USAGE, Diagnostic, KernBenchError
+
+Checker = Callable[[Path], list[Diagnostic]]
+
+
+@click.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@json_option
+def check(files: tuple[str, ...], as_json: bool) -> int:
+    """Find every error in FILES: kernels (.tl, .py), bench files, topologies (.yaml), messages (.jsonl).
+
+    A kernel with a bench file beside it is compiled for the bench's first case; without one, what can be known
+    without argument types is checked.
+    """
+    code = 0
+    found: list[tuple[str, Diagnostic]] = []
+    for name in files:
+        worst, diagnostics = _check_file(name)
+        code = max(code, worst)
+        found.extend((name, each) for each in diagnostics)
+    if as_json:
+        print_json(document("kernbench.check/1", {"ok": code == 0, "errors": _rows(found)}))
+    else:
+        for _, each in found:
+            say(each.render())
+        click.echo(f"{len(files)} file(s), {sum(d.severity == 'error' for _, d in found)} error(s)")
+    return code
+
+
+def _rows(found: list[tuple[str, Diagnostic]]) -> list[dict[str, object]]:
+    return [{"file": name, **each.to_json()} for name, each in found]
+
+
+def _check_file(name: str) -> tuple[int, list[Diagnostic]]:
+    path = Path(name)
+    if not path.is_file():
+        return EXIT_USAGE, [Diagnostic("E_INPUT_FILE", f"there is no file `{name}`")]
+    checker, exit_code = _checker(path)
+    try:
+        found = checker(path)
+    except KernBenchError as error:
+        return error.exit_code, list(error.diagnostics)
+    return (exit_code if any(each.severity == "error" for each in found) else 0), found
+
+
+def _checker(path: Path) -> tuple[Checker, int]:
+    if path.suffix in KERNEL_SUFFIXES:
+        return _kernel, EXIT_KERNEL
+    if path.suffix == ".jsonl":
+        return _messages, EXIT_INPUT
+    return (_topology if _is_topology(path) else _bench), EXIT_INPUT
+
+
+def _is_topology(path: Path) -> bool:
+    """A topology says `schema:` or `extends:`; a bench says `kernel:`, even where it extends another bench."""
+    heads = {line.split(":")[0].strip() for line in path.read_text("utf-8", "replace").splitlines() if ":" in line[:40]}
+    return "kernel" not in heads and bool({"schema", "extends"} & heads)
+
+
+def _kernel(path: Path) -> list[Diagnostic]:
+    from kernbench.compiler.pipeline import front_check
+    from kernbench.kernel import read_kernel_file
+
+    found = front_check(read_kernel_file(path))
+    file = KernelFile(path, None)
+    if file.bench is None or any(each.severity == "error" for each in found):
+        return found
+    from kernbench.cli.compile import specialise
+
+    asked = Asked(file)
+    compiled, kernel = specialise(asked, None, kernel_of)
+    return [*found, *kernel.remarks, *compiled.diagnostics]
+
+
+def _bench(path: Path) -> list[Diagnostic]:
+    from kernbench.runtime.bench import check_bench
+
+    return check_bench(path)
+
+
+def _topology(path: Path) -> list[Diagnostic]:
+    from kernbench.sim.topology import check_topology
+
+    return check_topology(path)
+
+
+def _messages(path: Path) -> list[Diagnostic]:
+    from kernbench.messages import read_requests
+
+    try:
+        read_requests(path.read_text("utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        return [Diagnostic("E_MESSAGE_JSON", f"`{path}` is no UTF-8 text: byte {error.start} does not fit")]
+    return []

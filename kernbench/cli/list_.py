@@ -1,0 +1,107 @@
+"""`kernbench list`: what there is, printed from the tables that the code uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kernbench.cli.options import choose, json_option
+from kernbench.cli.output import document, print_json
+
+Rows = list[dict[str, Any]]
+
+
+def _kernels() -> Rows:
+    from kernbench.cli.locate import shipped_kernels
+    from kernbench.runtime.bench import case_names
+
+    rows: Rows = []
+    for path in shipped_kernels():
+        first = path.read_text("utf-8").split('"""')
+        bench = path.with_suffix(".yaml")
+        cases = list(case_names(bench, bench.name)) if bench.is_file() else []
+        rows.append({"name": path.name, "doc": first[1].splitlines()[0] if len(first) > 1 else "", "cases": cases})
+    return rows
+
+
+def _topologies() -> Rows:
+    from kernbench.sim.topology import load_topology, shipped_topologies
+
+    rows: Rows = []
+    for name in shipped_topologies():
+        spec = load_topology(name).spec
+        cubes = spec.sip.cube_mesh.w * spec.sip.cube_mesh.h
+        pes = spec.sip.count * cubes * spec.cube.pes
+        rows.append({"name": name, "doc": f"{spec.sip.count} SIP, {cubes} cubes a SIP, {pes} PEs", "pes": pes})
+    return rows
+
+
+def _micro_ops() -> Rows:
+    from kernbench.numerics import MICRO_OPS
+
+    return [
+        {"name": op.name, "operands": list(op.operands), "cost": op.cost, "doc": op.doc} for op in MICRO_OPS.values()
+    ]
+
+
+def _passes() -> Rows:
+    from kernbench.compiler.pipeline import PASSES
+
+    return [{"name": each.name, "doc": each.doc} for each in PASSES]
+
+
+def _errors() -> Rows:
+    from kernbench.cli.errors import all_errors
+
+    return [{"name": code, "doc": meaning} for code, meaning in all_errors().items()]
+
+
+def _recipes() -> Rows:
+    from kernbench.compiler.recipes import list_recipes
+
+    return list_recipes()
+
+
+LISTS: dict[str, Callable[[], Rows]] = {
+    "kernels": _kernels,
+    "topologies": _topologies,
+    "recipes": _recipes,
+    "micro-ops": _micro_ops,
+    "passes": _passes,
+    "errors": _errors,
+}
+
+
+@click.command("list")
+@click.argument("what", metavar="|".join([*LISTS, "messages"]))
+@json_option
+def list_(what: str, as_json: bool) -> int:
+    """List what there is of a kind."""
+    choose(what, (*LISTS, "messages"), "list", "the lists")
+    if what == "messages":
+        return _messages(as_json)
+    rows = LISTS[what]()
+    if as_json:
+        print_json(document("kernbench.list/1", {what: rows}))
+        return 0
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        click.echo(f"{row['name']:<{width}}  {row['doc']}".rstrip())
+    return 0
+
+
+def _messages(as_json: bool) -> int:
+    from kernbench.messages import json_schema
+
+    schema = json_schema()
+    if as_json:
+        print_json(schema)
+        return 0
+    for name, definition in schema["$defs"].items():
+        required = set(definition.get("required", ()))
+        click.echo(name)
+        for field in definition.get("properties", {}):
+            click.echo(f"  {field}{'' if field in required else ' (optional)'}")
+    return 0

@@ -1,0 +1,173 @@
+"""Run directories: all that a run needs to be repeated, and what came of it.
+
+Does not know how to run anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from kernbench.cli.locate import KernelFile
+from kernbench.cli.output import document, write_file
+from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, Sink
+from kernbench.run import Run
+from kernbench.runtime.bench_schema import read_bench_text
+from kernbench.sim.topology_graph import TopologyGraph
+
+SCHEMA = "kernbench.rundir/1"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a run was asked for; a run directory holds it, with copies of the files."""
+
+    kernel: KernelFile
+    bench: str | None
+    case: str | None
+    sets: dict[str, str]
+    topology: str | None
+    opt_level: int | None
+    seed: int
+    mode: str
+    sanitize: str
+    hops: bool
+    max_time_ns: int | None
+
+
+class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
+    """`manifest.json`, as far as it is read back."""
+
+    schema: str
+    version: str
+    kernel: str
+    kernel_name: str | None
+    bench: str
+    topology: str
+    case: str | None
+    sets: dict[str, str]
+    opt_level: int | None
+    seed: int
+    mode: str
+    sanitize: str
+    hops: bool
+    max_time_ns: int | None
+    config_hash: str
+    total_ns: float
+    ok: bool
+    files: dict[str, str]
+
+
+def write_run_dir(folder: Path, recorded: Recorded, bench: Path, result: Run, graph: TopologyGraph) -> None:
+    """Make the folder and fill it; `manifest.json` comes last, so that a folder with one is whole."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "buffers").mkdir(exist_ok=True)
+    except OSError as error:
+        raise KernBenchError.usage("E_OUTPUT_FILE", f"cannot make `{folder}`: {error.strerror}") from error
+    kernel = recorded.kernel
+    contents: dict[str, bytes] = {
+        kernel.path.name: kernel.path.read_bytes(),
+        "bench.yaml": _whole_bench(bench, kernel.path),
+        "topology.yaml": yaml.dump(graph.resolved_config(), Dumper=_Dumper, sort_keys=False).encode(),
+        "op_log.jsonl": _log_bytes(result),
+        "messages.jsonl": "".join(
+            f"{json.dumps(m.to_json(), sort_keys=True)}\n" for m in result.sent.requests
+        ).encode(),
+    }
+    for digest, data in result.sent.buffers.items():
+        contents[f"buffers/{digest.replace(':', '-')}"] = bytes(data if isinstance(data, bytes) else data.tobytes())
+    for name, data in contents.items():
+        write_file(folder / name, data)
+    manifest = document(
+        SCHEMA,
+        {
+            "kernel": kernel.path.name,
+            "kernel_name": kernel.name,
+            "bench": "bench.yaml",
+            "topology": "topology.yaml",
+            **{field: getattr(recorded, field) for field in _COPIED},
+            "config_hash": result.config_hash,
+            "total_ns": result.total_ns,
+            "ok": result.ok,
+            "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(contents.items())},
+        },
+    )
+    write_file(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+
+
+_COPIED = tuple(
+    field.name for field in dataclasses.fields(Recorded) if field.name not in ("kernel", "bench", "topology")
+)
+
+
+def _log_bytes(result: Run) -> bytes:
+    stream = io.StringIO()
+    if result.op_log is not None:
+        result.op_log.write_jsonl(stream)
+    return stream.getvalue().encode()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes decimals as the digits that they are."""
+
+
+_Dumper.add_representer(
+    Decimal, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", _decimal_text(value))
+)
+
+
+def _decimal_text(value: Decimal) -> str:
+    text = format(value, "f")
+    return text if "." in text else f"{text}.0"
+
+
+def _whole_bench(bench: Path, kernel: Path) -> bytes:
+    """The bench file with what it extends written out, so that the copy stands alone."""
+    sink = Sink()
+    text = read_bench_text(bench, str(bench), sink)
+    assert text is not None, "the run has read this bench"
+    keys = text.root.plain()
+    keys.pop("extends", None)
+    _, separator, name = keys["kernel"].partition("::")
+    keys["kernel"] = f"{kernel.name}{separator}{name}"
+    return yaml.dump(keys, Dumper=_Dumper, sort_keys=False, allow_unicode=True).encode()
+
+
+def read_run_dir(folder: Path) -> Recorded:
+    """What to run again; the copies in the folder are used, and must be as they were written."""
+    try:
+        manifest = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=_Manifest)
+    except OSError as error:
+        raise KernBenchError.usage(
+            "E_INPUT_FILE", f"`{folder}` is no run directory: {error.strerror} (manifest.json)"
+        ) from error
+    except msgspec.DecodeError as error:
+        raise KernBenchError([Diagnostic("E_RUN_DIR", f"manifest.json of `{folder}`: {error}")], EXIT_INPUT) from error
+    changed = [
+        name for name in (manifest.kernel, manifest.bench, manifest.topology) if not _same(folder, name, manifest)
+    ]
+    if changed:
+        text = f"`{folder}`: {', '.join(changed)} differs from what the run used"
+        raise KernBenchError([Diagnostic("E_RUN_DIR", text, help="make the run directory anew")], EXIT_INPUT)
+    values: dict[str, Any] = {field: getattr(manifest, field) for field in _COPIED}
+    return Recorded(
+        kernel=KernelFile(folder / manifest.kernel, manifest.kernel_name),
+        bench=str(folder / manifest.bench),
+        topology=str(folder / manifest.topology),
+        **values,
+    )
+
+
+def _same(folder: Path, name: str, manifest: _Manifest) -> bool:
+    path = folder / name
+    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == manifest.files.get(name)
