@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from kernbench.commands import Target
 from kernbench.compiler import ast
 from kernbench.compiler.faults import Fault
 from kernbench.compiler.kernel_select import select_kernel
-from kernbench.compiler.parse import parse
-from kernbench.compiler.pipeline import CompiledKernel, compile_kernel
+from kernbench.compiler.pipeline import PASSES, CompiledKernel, check_pass_names, compile_kernel
+from kernbench.compiler.python_source import parse_file
 from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import EXIT_INPUT, EXIT_KERNEL, Diagnostic, KernBenchError, Sink, did_you_mean
 from kernbench.runtime.errors import error
@@ -78,24 +78,28 @@ class Kernel:
     def specialise(
         self, signature: Mapping[str, str], constexprs: Mapping[str, Any] | None = None, target: Target | None = None
     ) -> CompiledKernel:
-        """The kernel for these types of arguments; made once, kept while it is used."""
+        """The kernel for these types of arguments; made once, kept while it is used. Without a target it has no
+        binary yet."""
         known = {**self.constexprs, **(constexprs or {})}
         where = self.options.target or target
-        key = (tuple(sorted(signature.items())), tuple(sorted((n, _identity(v)) for n, v in known.items())), where)
+        types = (tuple(sorted(signature.items())), tuple(sorted((n, _identity(v)) for n, v in known.items())))
+        dumps = self.options.dump_after
+        if (types, None) not in self._cache:
+            self.dumps.clear()
+        found = self._kept(
+            (types, None),
+            lambda: compile_kernel(
+                self.source, self.name, known, signature, None, self.options.opt_level, dumps, self._emit
+            ),
+        )
+        if where is None:
+            return found
+        return self._kept((types, where), lambda: found.finish(where, dumps, self._emit))
+
+    def _kept(self, key: object, make: Callable[[], CompiledKernel]) -> CompiledKernel:
         found = self._cache.get(key)
         if found is None:
-            self.dumps.clear()
-            found = compile_kernel(
-                self.source,
-                self.name,
-                known,
-                signature,
-                where,
-                self.options.opt_level,
-                self.options.dump_after,
-                self._emit,
-            )
-            self._cache[key] = found
+            found = self._cache[key] = make()
         self._cache.move_to_end(key)
         while len(self._cache) > MAX_SPECIALISATIONS:
             self._cache.popitem(last=False)
@@ -151,13 +155,14 @@ def make_kernel(
     given = dict(constexprs or {})
     text, name = _source_of(source)
     sink = Sink()
-    module = parse(text, sink)
+    module = parse_file(text, name, sink)
     function = _select(module, text, name)
     _check_names("constexpr", given, function)
     _check_names("argument", signature or {}, function)
     if opt_level not in (0, 1):
         raise KernBenchError.usage("E_OPT_LEVEL", f"the optimisation level is {opt_level!r}, expected 0 or 1")
-    options = CompileOptions(target, opt_level, *_dump_options(dump_after, dump_dir))
+    passes, folder = _dump_options(dump_after, dump_dir)
+    options = CompileOptions(target, opt_level, passes, folder)
     kernel = Kernel(text, function, given, dict(signature or {}), options, tuple(sink.diagnostics))
     if signature is not None:
         kernel.specialise(kernel.pinned)
@@ -200,4 +205,6 @@ def _dump_options(dump_after: str | Iterable[str], dump_dir: str | Path | None) 
     if not passes and wanted not in ("", "0"):
         named, _, place = wanted.partition(":")
         passes, folder = tuple(named.split(",")), folder or Path(place or "kernbench_dump")
-    return frozenset(passes), folder
+    chosen = frozenset(step.name for step in PASSES) if "all" in passes else frozenset(passes)
+    check_pass_names(chosen)
+    return chosen, folder

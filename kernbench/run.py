@@ -14,7 +14,7 @@ import numpy as np
 
 from kernbench import dtypes
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, did_you_mean
-from kernbench.runtime.api import Sent
+from kernbench.runtime.api import Phase, Sent
 from kernbench.runtime.errors import error
 from kernbench.runtime.tensor import Array
 from kernbench.sim.host_request import Handle
@@ -33,7 +33,7 @@ class Run:
     mode: str
     config_hash: str  # of the resolved topology
     sent: Sent
-    phases_ps: Mapping[str, int]
+    phases_ps: Mapping[Phase, int]
     op_log: OpTable | None = None
     handle: Handle | None = None  # of the launch, where it came to that
     times: Summary | None = None  # where the launch's time went

@@ -43,10 +43,11 @@ from kernbench.runtime.stores import stored_params
 from kernbench.runtime.tensor import Array, HostTensor, host_tensor
 from kernbench.sim.engine import GraphEngine
 from kernbench.sim.host_request import Handle
+from kernbench.sim.launch_context import Mode
 from kernbench.sim.topology import load_topology
 from kernbench.sim.topology_graph import TopologyGraph
 
-MODES = ("data", "timing")
+MODES: dict[str, Mode] = {"data": "data", "timing": "timing"}
 
 
 def compile(
@@ -129,12 +130,13 @@ class Device:
     ) -> Run:
         """Upload the arrays, deploy the kernel, launch it, read back what it may have stored to."""
         if mode not in MODES:
-            raise KernBenchError.usage("E_MODE", f"the mode is {mode!r}", help=did_you_mean(str(mode), MODES, "modes"))
+            help_text = did_you_mean(str(mode), tuple(MODES), "modes")
+            raise KernBenchError.usage("E_MODE", f"the mode is {mode!r}", help=help_text)
         values = _joined(args or {}, more_args)
         arguments = _Arguments(kernel, values, placements or {}, dtypes or {})
         axes = grid_of(grid, {**kernel.constexprs, **arguments.constexprs})
         compiled = kernel.specialise(arguments.signature, arguments.constexprs, self.target)
-        return _Launch(self, kernel, compiled, arguments, axes, mode).run()
+        return _Launch(self, kernel, compiled, arguments, axes, MODES[mode]).run()
 
 
 class _Arguments:
@@ -220,7 +222,7 @@ class _Launch:
         compiled: CompiledKernel,
         arguments: _Arguments,
         grid: tuple[int, ...] | None,
-        mode: str,
+        mode: Mode,
     ) -> None:
         self.device, self.kernel, self.compiled = device, kernel, compiled
         self.arguments, self.grid = arguments, grid
@@ -286,11 +288,14 @@ class _Launch:
 
     def _launch(self, found: list[Diagnostic]) -> None:
         binary = self.compiled.binary
+        assert binary is not None, "a kernel for a target has a binary"
         kernel = self.runtime.deploy(self.compiled.program.name, binary.code, self.targets[0])
         args = {param.name: self._value(param.name) for param in self.compiled.program.params}
         handle = self.runtime.launch(kernel, args, self.grid, self.targets, binary.debug)
         assert isinstance(handle, Handle), "the engine gives handles of its own"
         self.result.handle = handle
+        if handle.results:
+            self.result.times = self.engine.summary(handle)
         failure = failure_of(handle, f"the launch of `{kernel.name}`")
         if failure is not None:
             found.append(self._located(failure, handle))

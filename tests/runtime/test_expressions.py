@@ -162,39 +162,14 @@ def test_a_nearest_name_is_offered() -> None:
     assert "did you mean `softmax`?" == caught.value.help
 
 
+WORDS = (
+    "n", "x", "Q", "T", "None", "(", ")", "[", "]", ",", ":", ".", "...", "+", "-", "**", "@", "//", "=", "1", "2.5",
+    "sum", "'a'",
+)  # fmt: skip
+
+
 @settings(max_examples=150, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                "n",
-                "x",
-                "Q",
-                "(",
-                ")",
-                "[",
-                "]",
-                ",",
-                ":",
-                ".",
-                "+",
-                "**",
-                "@",
-                "//",
-                "1",
-                "2.5",
-                "'a'",
-                "=",
-                "sum",
-                "T",
-                "None",
-                "...",
-                "-",
-            ]
-        ),
-        max_size=12,
-    )
-)
+@given(st.lists(st.sampled_from(WORDS), max_size=12))
 def test_no_text_ends_in_a_traceback(words: list[str]) -> None:
     text = " ".join(words)
     try:
