@@ -354,5 +354,7 @@ def _is_constexpr(annotation: ast.Expr | None) -> bool:
     match annotation:
         case ast.Name(id="constexpr") | ast.Attribute(attr="constexpr"):
             return True
+        case ast.Constant(value=str(quoted)):  # Python lets an annotation be a string
+            return quoted.rpartition(".")[2] == "constexpr"
         case _:
             return False

@@ -13,8 +13,8 @@ from kernbench.compiler.lexer import Token
 from kernbench.compiler.reporter import Reporter
 from kernbench.diagnostics import Span
 
-KERNEL_DECORATORS = frozenset(("jit", "kernel", "constexpr_function"))  # by their last name
-SKIPPED_DECORATORS = frozenset(("autotune", "heuristics"))
+_KERNEL_DECORATORS = frozenset(("jit", "constexpr_function"))  # by their last name
+_SKIPPED_DECORATORS = frozenset(("autotune", "heuristics"))
 
 _SHOWN: dict[type[Any], str] = {
     ast.Constant: "a constant",
@@ -117,17 +117,21 @@ def _order(reporter: Reporter, message: str, span: Span) -> None:
     reporter.report("E_ARGUMENT_ORDER", message, span)
 
 
-def function_decorators(reporter: Reporter, tokens: Iterable[Token], name: str, span: Span) -> None:
+def makes_kernel(decorator: str) -> bool:
+    """Whether a dotted name marks a kernel or a helper of one; other languages have a `kernel` in a module."""
+    return decorator == "kernel" or decorator.rpartition(".")[2] in _KERNEL_DECORATORS
+
+
+def function_decorators(reporter: Reporter, tokens: Sequence[Token], name: str, span: Span) -> None:
     """A function of a kernel file is a kernel or a helper of one; only decorators that say so are known."""
-    last_names = [token[1].rpartition(".")[2] for token in tokens]
-    for token, last in zip(tokens, last_names, strict=True):
+    for token in tokens:
         place = reporter.span(token[2], token[3])
-        if last in SKIPPED_DECORATORS:
+        if token[1].rpartition(".")[2] in _SKIPPED_DECORATORS:
             message = f"`@{token[1]}` is skipped: constexprs come from the bench file or `--set`"
             reporter.remark("R_DECORATOR_SKIPPED", message, place)
-        elif last not in KERNEL_DECORATORS:
+        elif not makes_kernel(token[1]):
             _unsupported_decorator(reporter, token[1], place)
-    if not KERNEL_DECORATORS.intersection(last_names):
+    if not any(makes_kernel(token[1]) for token in tokens):
         message = f"function `{name}` has no `@triton.jit` or `@kernel`"
         help_line = "write `@triton.jit` above it; nothing of a kernel file runs as Python"
         reporter.report("E_UNSUPPORTED_SYNTAX", message, span, help=help_line)

@@ -1,0 +1,243 @@
+"""Take the kernels out of a Python file: what is not theirs becomes blanks, at unchanged places.
+
+Python's `ast` only says where things are; every kept character is read by our own grammar afterwards. Nothing is
+imported or run. Does not know what a kernel's statements mean.
+"""
+
+from __future__ import annotations
+
+import ast as python_ast
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kernbench.compiler import ast
+from kernbench.compiler.errors import error
+from kernbench.compiler.parse import parse
+from kernbench.compiler.source import SourceText
+from kernbench.compiler.syntax_check import makes_kernel
+from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Sink
+
+_Definition = (
+    python_ast.FunctionDef
+    | python_ast.ClassDef
+    | python_ast.Assign
+    | python_ast.AnnAssign
+    | python_ast.Import
+    | python_ast.ImportFrom
+)
+Range = tuple[int, int]  # offsets into the text
+
+
+def parse_file(source: SourceText, function: str | None = None, sink: Sink | None = None) -> ast.Module:
+    """The tree of a `.tl` file, or of the kernels of a `.py` file; of one kernel and what it uses if named."""
+    if not source.name.endswith(".py"):
+        return parse(source, sink)
+    kernels = take_kernels(source, function)
+    module = parse(kernels.source, sink)
+    for remark in kernels.remarks if sink is not None else ():
+        assert sink is not None
+        sink.add(remark)
+    return module
+
+
+@dataclass(frozen=True, slots=True)
+class PythonKernels:
+    source: SourceText  # of the same name, lines and columns
+    remarks: tuple[Diagnostic, ...]
+
+
+def take_kernels(source: SourceText, function: str | None = None) -> PythonKernels:
+    """The `jit` functions of a Python file, or one of them, with the helpers, constants and imports they use."""
+    found = _Definitions()
+    found.read(_python_tree(source).body, certain=True, in_function=False)
+    roots = [name for name, node in found.nodes.items() if _is_kernel(node)]
+    if not roots:
+        message = f"`{source.name}` has no function under `@triton.jit` or `@kernel`"
+        raise KernBenchError([error("E_NO_KERNEL", message)], EXIT_KERNEL)
+    used = found.used_by([function] if function in roots else roots)
+    offsets = _Offsets(source)
+    return PythonKernels(_blanked(source, used, offsets), tuple(_remarks(source, used, offsets)))
+
+
+def _python_tree(source: SourceText) -> python_ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return python_ast.parse(source.text)
+    except SyntaxError as fault:
+        line = min(max(fault.lineno or 1, 1), source.lines)
+        start = source.starts[line - 1] + max((fault.offset or 1) - 1, 0)
+        message = f"this is no Python: {fault.msg}"
+        label = source.label(source.span(start, start + 1))
+        raise KernBenchError([error("E_SYNTAX", message, label)], EXIT_KERNEL) from None
+    except (ValueError, RecursionError, MemoryError):
+        message = f"`{source.name}` is nested deeper than Python reads"
+        raise KernBenchError([error("E_NESTING_TOO_DEEP", message)], EXIT_KERNEL) from None
+
+
+@dataclass
+class _Definitions:
+    """What the file's names mean, as far as one can tell without running it."""
+
+    nodes: dict[str, _Definition] = field(default_factory=dict)
+
+    def read(self, body: Iterable[python_ast.stmt], *, certain: bool, in_function: bool) -> None:
+        """The later definition counts, as in Python, but of those under a condition the first."""
+        for statement in body:
+            is_kernel = isinstance(statement, python_ast.FunctionDef) and _is_kernel(statement)
+            if isinstance(statement, _Definition) and (is_kernel or not in_function):
+                for name in _bound_names(statement):
+                    if certain or name not in self.nodes:
+                        self.nodes[name] = statement
+            if isinstance(statement, python_ast.FunctionDef | python_ast.AsyncFunctionDef):
+                if not is_kernel:
+                    self.read(statement.body, certain=False, in_function=True)
+            elif not isinstance(statement, python_ast.ClassDef):
+                for block in _blocks(statement):
+                    self.read(block, certain=False, in_function=in_function)
+
+    def used_by(self, roots: Iterable[str]) -> list[_Definition]:
+        """The definitions of the roots and of everything that they name, in the order of the file."""
+        todo, seen = list(roots), set(roots)
+        for name in todo:  # grows while it is walked
+            for used in _names_in(self.nodes[name]):
+                if used in self.nodes and used not in seen and _is_readable(self.nodes[used]):
+                    seen.add(used)
+                    todo.append(used)
+        by_place = {(node.lineno, node.col_offset): node for node in map(self.nodes.__getitem__, todo)}
+        return [by_place[place] for place in sorted(by_place)]
+
+
+def _blocks(statement: python_ast.stmt) -> Iterator[list[python_ast.stmt]]:
+    """The blocks of an `if`, `try`, `with` or loop at module level."""
+    for part in ("body", "orelse", "finalbody"):
+        block = getattr(statement, part, None)
+        if isinstance(block, list):
+            yield block
+    for handler in getattr(statement, "handlers", ()):
+        yield handler.body
+
+
+def _bound_names(node: _Definition) -> Iterator[str]:
+    match node:
+        case python_ast.FunctionDef(name=name) | python_ast.ClassDef(name=name):
+            yield name
+        case python_ast.Import(names=aliases) | python_ast.ImportFrom(names=aliases):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
+        case python_ast.Assign(targets=targets):
+            for target in targets:
+                yield from (part.id for part in python_ast.walk(target) if isinstance(part, python_ast.Name))
+        case python_ast.AnnAssign(target=python_ast.Name(id=name)):
+            yield name
+
+
+def _names_in(node: _Definition) -> Iterator[str]:
+    """The names that a definition uses, decorators aside, in an order that is the same every time."""
+    skipped = {id(part) for decorator in _decorators(node) for part in python_ast.walk(decorator)}
+    for part in python_ast.walk(node):
+        if isinstance(part, python_ast.Name) and id(part) not in skipped:
+            yield part.id
+
+
+def _decorators(node: python_ast.AST) -> list[python_ast.expr]:
+    match node:
+        case python_ast.FunctionDef() | python_ast.AsyncFunctionDef() | python_ast.ClassDef():
+            return node.decorator_list
+        case _:
+            return []
+
+
+def _decorator_name(node: python_ast.expr) -> str:
+    """`triton.jit` of `@triton.jit(...)`."""
+    return python_ast.unparse(node.func if isinstance(node, python_ast.Call) else node)
+
+
+def _makes_kernel(decorator: python_ast.expr) -> bool:
+    return makes_kernel(_decorator_name(decorator))
+
+
+def _is_kernel(node: python_ast.AST) -> bool:
+    return isinstance(node, python_ast.FunctionDef) and any(map(_makes_kernel, node.decorator_list))
+
+
+def _is_constant(statement: python_ast.stmt) -> bool:
+    is_text = isinstance(statement, python_ast.Expr) and isinstance(statement.value, python_ast.Constant)
+    return is_text or isinstance(statement, python_ast.Assign | python_ast.AnnAssign)
+
+
+def _is_readable(node: _Definition) -> bool:
+    """Host functions are not read, nor classes that hold no constants."""
+    match node:
+        case python_ast.FunctionDef():
+            return _is_kernel(node)
+        case python_ast.ClassDef(body=body):
+            return any(map(_is_constant, body))
+        case _:
+            return True
+
+
+class _Offsets:
+    """Python's `ast` counts columns in bytes of UTF-8; we count characters."""
+
+    def __init__(self, source: SourceText) -> None:
+        self.source = source
+
+    def at(self, line: int, byte_column: int) -> int:
+        text = self.source.line(line)
+        column = byte_column if text.isascii() else len(text.encode()[:byte_column].decode())
+        return self.source.starts[line - 1] + column
+
+    def range(self, node: python_ast.stmt | python_ast.expr) -> Range:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self.at(node.lineno, node.col_offset), self.at(node.end_lineno, node.end_col_offset)
+
+    def decorator(self, node: python_ast.expr) -> Range:
+        """With its `@`."""
+        start, end = self.range(node)
+        return self.source.text.rindex("@", 0, start), end
+
+
+def _kept_ranges(node: _Definition, offsets: _Offsets) -> Iterator[Range]:
+    """A definition without the decorators and methods that are not read."""
+    yield from (offsets.decorator(item) for item in _decorators(node) if _makes_kernel(item))
+    start, end = offsets.range(node)
+    if isinstance(node, python_ast.ClassDef):
+        for statement in node.body:
+            if not _is_constant(statement):
+                first, _ = min(map(offsets.decorator, _decorators(statement)), default=offsets.range(statement))
+                yield start, first
+                _, start = offsets.range(statement)
+    yield start, end
+
+
+def _blanked(source: SourceText, used: list[_Definition], offsets: _Offsets) -> SourceText:
+    """The text with blanks for all that is not kept; line ends and white space stay."""
+    pieces: list[str] = []
+    indents: dict[int, str] = {}
+    position = 0
+    for node in used:
+        indent = _blank(source.text[source.starts[node.lineno - 1] : offsets.range(node)[0]])
+        for start, end in _kept_ranges(node, offsets):
+            gap = _blank(source.text[position:start])
+            if pieces and gap and "\n" not in gap:
+                gap = ";" + gap[1:]  # two statements on one line
+            pieces += [gap, source.text[start:end]]
+            position = end
+            lines = range(source.position(start)[0], source.position(end)[0] + 1)
+            indents.update(dict.fromkeys(lines if indent else (), indent))
+    pieces.append(_blank(source.text[position:]))
+    return SourceText(source.name, "".join(pieces), indents)
+
+
+def _blank(text: str) -> str:
+    return "".join(mark if mark.isspace() else " " for mark in text)
+
+
+def _remarks(source: SourceText, used: list[_Definition], offsets: _Offsets) -> Iterator[Diagnostic]:
+    for node in used:
+        for decorator in _decorators(node) if _is_kernel(node) else ():
+            if not _makes_kernel(decorator):
+                label = source.label(source.span(*offsets.decorator(decorator)))
+                message = f"`@{_decorator_name(decorator)}` is skipped: constexprs come from the bench file or `--set`"
+                yield error("R_DECORATOR_SKIPPED", message, label, severity="remark")
