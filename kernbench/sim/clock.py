@@ -81,8 +81,8 @@ class Clock:
     def run(self, until_ps: int | None = None, max_events: int | None = None) -> bool:
         """Step until nothing is left; True when that is so.
 
-        Events due exactly at `until_ps` do run, and time then stands at `until_ps`. `max_events` returns early, at
-        the end of an instant, so that a caller can look at limits of its own.
+        Events due exactly at `until_ps` do run; time then stands at `until_ps`, or at the last event where nothing is
+        left. `max_events` returns early, at the end of an instant, so that a caller can look at limits of its own.
         """
         env, dirty, step = self.env, self._dirty, self.env.step
         left = -1 if max_events is None else max_events
@@ -101,7 +101,7 @@ class Clock:
             if left > 0:
                 left -= 1
         dry = env.peek() == float("inf")
-        if until_ps is not None and env.now < until_ps:
+        if until_ps is not None and not dry and env.now < until_ps:
             env.run(until=until_ps)
         return dry
 

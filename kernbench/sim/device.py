@@ -5,6 +5,7 @@ Knows which component stands at which node. Does not know what any of them does,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 
 import numpy as np
@@ -31,13 +32,14 @@ from kernbench.sim.sanitizer import Sanitizer
 from kernbench.sim.topology_graph import GraphNode, TopologyGraph
 from kernbench.sim.topology_schema import PeSpec
 
+MakePe = Callable[[PeServices, int, int, int], Pe]
 _PE_PARTS = tuple(part for part in fields(PeSpec) if part.name != "clock_ghz")
 
 
 class Device:
     """Everything behind `pcie_ep`, standing still until the clock runs."""
 
-    def __init__(self, graph: TopologyGraph, mode: Mode, sanitize: Sanitize) -> None:
+    def __init__(self, graph: TopologyGraph, mode: Mode, sanitize: Sanitize, make_pe: MakePe = Pe) -> None:
         self.graph = graph
         self.mode = mode
         self.clock = Clock()
@@ -51,7 +53,7 @@ class Device:
         self.courier = Courier(self.clock, self.network, self.router)
         self.pool = PePool(self.clock)
         self.programs = ProgramStore(self.memory, self.resolver)
-        self.pes = self._make_pes()
+        self.pes = self._make_pes(make_pe)
         self.m_cpus = self._make_m_cpus()
         self.io_cpus = self._make_io_cpus()
 
@@ -61,7 +63,7 @@ class Device:
         at = self.graph.nodes[node]
         return Component(node, at.index, at.overhead_ps, self.clock, self.log)
 
-    def _make_pes(self) -> dict[Tag, Pe]:
+    def _make_pes(self, make_pe: MakePe) -> dict[Tag, Pe]:
         shared = PeServices(
             clock=self.clock,
             network=self.network,
@@ -74,7 +76,7 @@ class Device:
             sanitizer=self.sanitizer,
             waits=self.waits,
         )
-        return {tag: Pe(self._services_of(tag, shared), *tag) for tag in self.graph.pe_tags()}
+        return {tag: make_pe(self._services_of(tag, shared), *tag) for tag in self.graph.pe_tags()}
 
     def _services_of(self, tag: Tag, shared: PeServices) -> PeServices:
         """The services of one PE: its own parameters where overrides gave it some."""

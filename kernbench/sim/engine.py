@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError
 from kernbench.messages import KernelLaunch, MemoryRead, MemoryWrite
-from kernbench.sim.device import Device
+from kernbench.sim.device import Device, MakePe
 from kernbench.sim.device_messages import PeDmaMsg
 from kernbench.sim.errors import error
 from kernbench.sim.faults import DeviceFault
@@ -35,11 +35,11 @@ from kernbench.sim.io_cpu import LaunchReport
 from kernbench.sim.launch_context import Mode, Sanitize
 from kernbench.sim.legs import Ways
 from kernbench.sim.op_log import KIND, OpTable
+from kernbench.sim.pe import Pe
 from kernbench.sim.summary import Busy, LaunchTimes, Summary, summarise
 from kernbench.sim.topology_graph import TopologyGraph
 
 Buffer = bytes | bytearray | memoryview | NDArray[Any]
-SYMBOLS = "symbols"  # the key of `KernelLaunch.meta` that names a debug section among the buffers
 _EVENTS_A_LOOK = 20_000  # between two looks at limits and progress
 
 
@@ -65,7 +65,7 @@ class GraphEngine:
     """One device on one topology.
 
     `entry`: where requests are put in; `probe` measures from `pcie_ep`. `on_progress` is called now and then during
-    `run`; it must not change the device.
+    `run`; it must not change the device. `make_pe` lets tests put in PEs of their own.
     """
 
     def __init__(
@@ -78,11 +78,12 @@ class GraphEngine:
         limits: Limits | None = None,
         entry: str = "host",
         on_progress: Callable[[Progress], None] | None = None,
+        make_pe: MakePe = Pe,
     ) -> None:
         self.graph = graph
         self.mode = mode
         self.limits = limits or Limits()
-        self.device = Device(graph, mode, sanitize)
+        self.device = Device(graph, mode, sanitize, make_pe)
         self._hops = hops
         self._on_progress = on_progress
         self._ways = Ways(graph, self.device.router, from_host=entry == "host")
@@ -107,7 +108,7 @@ class GraphEngine:
         return self.device.log.table()
 
     @property
-    def warnings(self) -> tuple[Diagnostic, ...]:
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What the sanitizer found."""
         return self.device.sanitizer.warnings
 
@@ -328,10 +329,14 @@ def _buffer(message: MemoryWrite, buffers: Mapping[str, Buffer]) -> NDArray[np.u
 
 
 def _symbols(launch: KernelLaunch, buffers: Mapping[str, Buffer]) -> bytes:
-    """The debug section that came beside a launch; without one its records name no kernel lines."""
-    named = (launch.meta or {}).get(SYMBOLS)
-    found = buffers.get(named) if isinstance(named, str) else None
-    return b"" if found is None else bytes(found)
+    """The debug section that travels beside a launch; one that names none runs without names and kernel lines."""
+    if launch.symbols is None:
+        return b""
+    found = buffers.get(launch.symbols)
+    if found is None:
+        text = f"the debug section {launch.symbols} did not come with the message"
+        raise KernBenchError([error("E_BUFFER_MISSING", text, path="meta.symbols")], EXIT_INPUT)
+    return bytes(found)
 
 
 @contextmanager

@@ -69,20 +69,20 @@ class MCpu(Component):
         self._fanouts[msg.request] = _Fanout(msg, io_cpu, ports)
         for tag, context in sorted(msg.contexts.items(), key=lambda item: self._ends[item[0]].topology_index):
             end = self._ends[tag]
-            arguments = (end, context, target_ps, self.clock.now)
+            arguments = (msg.request, end, context, target_ps, self.clock.now)
             self._courier.control(self.node, end.node, self.overhead_ps, self._arrive, *arguments)
 
     def _local_barrier(self, msg: KernelLaunchMsg) -> int:
         ways = [self._courier.latency_ps(self.node, self._ends[tag].node, self.overhead_ps) for tag in msg.contexts]
         return self.clock.now + max(ways)
 
-    def _arrive(self, end: PeEnd, context: LaunchContext, target_ps: int, sent_ps: int) -> None:
+    def _arrive(self, request: int, end: PeEnd, context: LaunchContext, target_ps: int, sent_ps: int) -> None:
         log = self.log
         name = log.intern("KernelLaunchMsg")
-        log.add(sent_ps, self.clock.now, end.topology_index, _LAUNCH, name, context.request)
+        log.add(sent_ps, self.clock.now, end.topology_index, _LAUNCH, name, request)
 
         def done(result: PeResult) -> None:
-            self._courier.control(end.node, self.node, 0, self._collect, context.request, end, result, self.clock.now)
+            self._courier.control(end.node, self.node, 0, self._collect, request, end, result, self.clock.now)
 
         end.pe.launch(context, target_ps, done)
 

@@ -22,14 +22,15 @@ class Deployed:
     """A decoded program and where its bytes are."""
 
     program: Program
-    digest: str  # of the code and its symbols
+    digest: str  # of the code and its symbols: equal for one `program` only
+    code_digest: str
     node: str  # the memory that holds the code
     nbytes_code: int
 
     @property
     def residency(self) -> tuple[str, str]:
         """What a PE that has this code remembers."""
-        return self.node, self.digest
+        return self.node, self.code_digest
 
 
 class ProgramStore:
@@ -60,7 +61,7 @@ class ProgramStore:
         code = memory.read(place.offset, ref.nbytes_code).tobytes()
         digest = hashlib.sha256(code + symbols).hexdigest()
         program = self._program(digest, code, symbols, ref.name)
-        return Deployed(program, digest, place.node, ref.nbytes_code)
+        return Deployed(program, digest, hashlib.sha256(code).hexdigest(), place.node, ref.nbytes_code)
 
     def _program(self, digest: str, code: bytes, symbols: bytes, name: str) -> Program:
         program = self._programs.get(digest)

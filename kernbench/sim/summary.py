@@ -37,19 +37,19 @@ IDLE = "idle"  # no record: latency inside the PE
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Counters of a device: picoseconds at work by (PE, engine), bytes by bandwidth pool."""
+    """Counters of a device: picoseconds at work by (PE, engine), bytes by link."""
 
     engines: Mapping[tuple[Tag, str], int] = field(default_factory=dict)
-    pools: tuple[int, ...] = ()
+    links: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def sample(device: Device) -> Busy:
         engines = {(tag, name): ps for tag, pe in device.pes.items() for name, ps in pe.busy_ps().items()}
-        return Busy(engines, tuple(device.network.pool_bytes))
+        return Busy(engines, {use.name: use.nbytes for use in device.network.uses()})
 
     def __sub__(self, before: Busy) -> Busy:
         engines = {key: ps - before.engines.get(key, 0) for key, ps in self.engines.items()}
-        return Busy(engines, tuple(a - b for a, b in zip(self.pools, before.pools, strict=True)))
+        return Busy(engines, {name: n - before.links.get(name, 0) for name, n in self.links.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,8 @@ def _engines(busy: Busy, handle: Handle, window_ps: int) -> dict[str, EngineUse]
 
 def _links(device: Device, busy: Busy, window_ps: int) -> tuple[LinkUse, ...]:
     found: list[LinkUse] = []
-    for pool, nbytes in zip(device.graph.pools, busy.pools, strict=True):
+    for pool in device.graph.pools:
+        nbytes = busy.links.get(pool.name, 0)
         if nbytes:
             room = pool.bytes_per_s * window_ps
             found.append(LinkUse(pool.name, nbytes, nbytes * 10**12 / room if room else None))
