@@ -21,6 +21,7 @@ from kernbench.runtime.expressions import ExpressionError, evaluate, parse_expre
 from kernbench.runtime.tensor import Array
 from kernbench.yaml_source import Node
 
+MAX_CHAIN = 32  # values that one value may need, each through the next
 _TYPED_SCALARS: dict[str, Callable[[Any], Any]] = {
     "i32": np.int32,
     "i64": np.int64,
@@ -80,10 +81,13 @@ class Values(Mapping[str, Any]):
                 chain = " → ".join([*self._active[self._active.index(name) :], name])
                 raise ExpressionError("E_BENCH_CYCLE", f"values need each other: {chain}")
             raw = self._raw[name]
+            if len(self._active) >= MAX_CHAIN:
+                raise ExpressionError("E_BENCH_CYCLE", f"more than {MAX_CHAIN} values need each other in one chain")
             self._active.append(name)
-            value = self._of_text(name, raw) if isinstance(raw, str) else self._of_node(raw)
-            self._active.pop()
-            self._done[name] = value
+            try:
+                self._done[name] = self._of_text(name, raw) if isinstance(raw, str) else self._of_node(raw)
+            finally:
+                self._active.pop()
         return self._done[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -137,7 +141,6 @@ class Values(Mapping[str, Any]):
         try:
             return evaluate(parse_expression(text), names)
         except ExpressionError as wrong:
-            self._active.clear()
             help_text = wrong.help
             if wrong.code == "E_EXPRESSION_NAME" and text.isidentifier():
                 help_text = f"{wrong.help}; a text is written \"'{text}'\""
@@ -168,12 +171,12 @@ class Files:
             self._refuse(node, f"a file name is {node.kind}")
             return None
         try:
-            made = np.load(self.folder / node.value, allow_pickle=False, mmap_mode="r")
+            made: Array = np.lib.format.open_memmap(self.folder / node.value, mode="r")
         except (OSError, ValueError, EOFError, MemoryError) as wrong:
             reason = (str(getattr(wrong, "strerror", None) or wrong).splitlines() or ["it cannot be read"])[0]
             self._refuse(node, f"cannot read `{node.value}`: {reason.lower()}")
             return None
-        if not isinstance(made, np.ndarray) or made.dtype.kind not in "biuf":
+        if made.dtype.kind not in "biuf":
             self._refuse(node, f"`{node.value}` holds no array of numbers")
             return None
         return made
