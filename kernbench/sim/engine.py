@@ -40,7 +40,6 @@ from kernbench.sim.summary import Busy, LaunchTimes, Summary, summarise
 from kernbench.sim.topology_graph import TopologyGraph
 
 Buffer = bytes | bytearray | memoryview | NDArray[Any]
-_EVENTS_A_LOOK = 20_000  # between two looks at limits and progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,7 @@ class Limits:
     max_time_ns: int | None = None  # simulated
     max_commands: int | None = None  # of all PEs together
     max_wall_s: float | None = None
+    look_every: int = 20_000  # events between two looks at limits and progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ class GraphEngine:
         """Let some events happen; True where nothing is left."""
         limit = self.limits.max_time_ns
         until_ps = None if limit is None else limit * 1000
-        return self.device.clock.run(until_ps, _EVENTS_A_LOOK)
+        return self.device.clock.run(until_ps, self.limits.look_every)
 
     def _limit_met(self, wall_s: float) -> DeviceFault | None:
         limits = self.limits
