@@ -45,11 +45,15 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A logical byte address of elements. `offset_bits` is 32 while every offset added was at most int32."""
+    """A logical byte address of elements.
+
+    `offset_bits` is 0 while only constants were added, 32 where then one int32 offset was, which must not have left
+    int32; after more of them, whose sum may, it is 64.
+    """
 
     address: Int
     element: DType
-    offset_bits: int = 32
+    offset_bits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class PtrBlock:
     base: Int
     offsets: Form
     element: DType
-    offset_bits: int = 32
+    offset_bits: int = 0
 
     @property
     def shape(self) -> Shape:
@@ -239,6 +243,8 @@ Value = (
 
 ERROR = ErrorValue()
 NONE = Const(None)
+FALSE, TRUE = Const(False), Const(True)
+ZERO = Const(0)
 
 
 def operand_of(value: Int) -> Operand:

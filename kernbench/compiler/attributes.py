@@ -1,0 +1,153 @@
+"""Attributes of values: members of modules, `.dtype`, `.shape`, `.T`, methods.
+
+Does not know what a method does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kernbench.compiler.builtins import BUILTINS
+from kernbench.compiler.builtins.registry import Call
+from kernbench.compiler.builtins.shaping import trans as transposed
+from kernbench.compiler.builtins.types import TYPE_METHODS
+from kernbench.compiler.faults import Fault, fault
+from kernbench.compiler.modules import MODULES, UNSUPPORTED
+from kernbench.compiler.residual import Place
+from kernbench.compiler.values import (
+    BlockType,
+    BoundMethod,
+    Const,
+    DTypeValue,
+    ModuleValue,
+    PointerType,
+    TupleValue,
+    Value,
+    element_type,
+    shape_of,
+    type_text,
+)
+from kernbench.diagnostics import did_you_mean
+from kernbench.dtypes import DType
+
+if TYPE_CHECKING:
+    from kernbench.compiler.builder import Builder
+
+# Functions that tensors have as methods too, where they are there.
+_METHODS = tuple(
+    name
+    for name in (
+        "abs", "broadcast_to", "cast", "cdiv", "ceil", "cos", "erf", "exp", "exp2", "expand_dims", "fdiv", "floor",
+        "log", "log2", "logical_and", "logical_or", "max", "min", "permute", "ravel", "reshape", "rsqrt", "sigmoid",
+        "sin", "softmax", "sqrt", "sqrt_rn", "store", "sum", "to", "trans", "view",
+    )
+    if name in BUILTINS
+)  # fmt: skip
+
+
+def attribute(builder: Builder, value: Value, name: str, at: Place) -> Value:
+    if isinstance(value, ModuleValue):
+        return _member(value, name, at)
+    if isinstance(value, DTypeValue):
+        return _of_type(value, name, at)
+    if isinstance(value, Const):
+        if name == "value":
+            return value
+        if name == "to" and isinstance(value.value, bool | int | float):
+            return BoundMethod("to", value)
+        raise _unknown(value, name, ["value", "to"], at)
+    if element_type(value) is None:
+        raise _unknown(value, name, [], at)
+    if name in _DATA:
+        return _DATA[name](value)
+    if name == "T":
+        return transposed(Call(builder, "T", at), value)
+    if name in _METHODS:
+        return BoundMethod(name, value)
+    if name in UNSUPPORTED["tl"]:
+        raise fault("E_UNSUPPORTED_BUILTIN", f"the method `{name}` is not supported yet", at)
+    raise _unknown(value, name, [*_DATA, "T", *_METHODS], at)
+
+
+def _member(module: ModuleValue, name: str, at: Place) -> Value:
+    members = MODULES[module.name]
+    if name in members:
+        return members[name]
+    spoken = f"{module.name}.{name}"
+    if name in UNSUPPORTED.get(module.name, ()):
+        help = _INSTEAD.get(name)
+        raise fault("E_UNSUPPORTED_BUILTIN", f"`{spoken}` is not supported yet", at, help=help)
+    help = did_you_mean(name, list(members), f"names of `{module.name}`")
+    raise fault("E_UNKNOWN_NAME", f"there is no `{spoken}`", at, help=help)
+
+
+_INSTEAD = {
+    "make_block_ptr": "use pointers: base + rows[:, None] * stride + cols[None, :], with a mask",
+    "make_tensor_descriptor": "use pointers: base + rows[:, None] * stride + cols[None, :], with a mask",
+    "pow": "write tl.exp2(y * tl.log2(x)) for x > 0",
+    "isinf": "write tl.abs(x) == float('inf')",
+}
+
+
+def _unknown(value: Value, name: str, known: list[str], at: Place) -> Fault:
+    help = did_you_mean(name, known, "its attributes")
+    return fault("E_UNKNOWN_ATTRIBUTE", f"{type_text(value)} has no attribute `{name}`", at, help=help)
+
+
+# --------------------------------------------------------------------------- tensors
+
+
+def _shape(value: Value) -> Value:
+    return TupleValue(tuple(Const(extent) for extent in shape_of(value)))
+
+
+def _dtype(value: Value) -> Value:
+    element = element_type(value)
+    assert element is not None
+    return DTypeValue(element)
+
+
+def _type(value: Value) -> Value:
+    element, shape = element_type(value), shape_of(value)
+    assert element is not None
+    return DTypeValue(BlockType(element, shape) if shape else element)
+
+
+_DATA: dict[str, Callable[[Value], Value]] = {
+    "dtype": _dtype,
+    "type": _type,
+    "shape": _shape,
+    "numel": lambda value: Const(math.prod(shape_of(value))),
+}
+
+# --------------------------------------------------------------------------- types
+
+
+def _of_type(value: DTypeValue, name: str, at: Place) -> Value:
+    dtype = value.dtype
+    if name in TYPE_METHODS:
+        return BoundMethod(f"type.{name}", value)
+    if name == "scalar":
+        return DTypeValue(dtype.element) if isinstance(dtype, BlockType) else value
+    if name in ("element_ty", "dtype") and isinstance(dtype, PointerType | BlockType):
+        return DTypeValue(dtype.element)
+    if name == "shape" and isinstance(dtype, BlockType):
+        return TupleValue(tuple(Const(extent) for extent in dtype.shape))
+    facts = _facts(dtype) if isinstance(dtype, DType) else {}
+    if name in facts:
+        return Const(facts[name])
+    known = ["scalar", "element_ty", "primitive_bitwidth", "itemsize", "name", *TYPE_METHODS]
+    raise _unknown(value, name, known, at)
+
+
+def _facts(dtype: DType) -> dict[str, int | str]:
+    facts: dict[str, int | str] = {
+        "primitive_bitwidth": dtype.bits,
+        "itemsize": dtype.nbytes,
+        "name": dtype.name,
+    }
+    if dtype.is_int:
+        facts["int_bitwidth"] = dtype.bits
+    return facts

@@ -1,0 +1,144 @@
+"""What the walker asks of values: one method for each thing an expression can do with them.
+
+A facade: the work is done by the modules it names. Does not know statements, names or scopes.
+Every method returns `ERROR` where an operand is an `ErrorValue`, and raises `Fault` for a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kernbench.commands import Operand
+from kernbench.compiler import attributes, conversions, operators, shapes, structure
+from kernbench.compiler.builtins import call
+from kernbench.compiler.emitter import Emitter
+from kernbench.compiler.residual import BlockRef, Place
+from kernbench.compiler.structure import Key, Leaf
+from kernbench.compiler.values import (
+    ERROR,
+    BoundMethod,
+    BuiltinValue,
+    Pointer,
+    Scalar,
+    TupleValue,
+    Value,
+)
+from kernbench.dtypes import DType
+
+WrittenOperands = Callable[[str], frozenset[str]]  # recipe or micro-op name -> operands that it writes in place
+
+
+class Builder(Emitter):
+    """One for each kernel.
+
+    `written_operands` tells which operands of a recipe are written in place. With `power_of_two`, block sides must
+    be powers of two, as Triton demands.
+    """
+
+    def __init__(self, written_operands: WrittenOperands = lambda recipe: frozenset(), power_of_two: bool = False):
+        super().__init__()
+        self.written_operands = written_operands
+        self.power_of_two = power_of_two
+        # Blocks that calls have written in place, and their new values, until the walker has bound these.
+        self.updates: list[tuple[BlockRef, Value]] = []
+
+    # ------------------------------------------------------------------ operators
+
+    def binary(self, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+        """`+ - * / // % ** << >> & | ^ @`"""
+        return ERROR if _broken(lhs, rhs) else operators.binary(self, op, lhs, rhs, at)
+
+    def compare(self, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+        """`== != < <= > >= is "is not" in "not in"`; of constants a constant."""
+        return ERROR if _broken(lhs, rhs) else operators.compare(self, op, lhs, rhs, at)
+
+    def unary(self, op: str, value: Value, at: Place) -> Value:
+        """`+ - ~ not`"""
+        return ERROR if _broken(value) else operators.unary(self, op, value, at)
+
+    def logical(self, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+        """`and` or `or` where the left side is a run-time value; both sides were evaluated. Elementwise on blocks."""
+        return ERROR if _broken(lhs, rhs) else operators.logical(self, op, lhs, rhs, at)
+
+    def select(self, condition: Value, then: Value, orelse: Value, at: Place) -> Value:
+        """`tl.where`, and the ternary whose branches have no effects."""
+        return ERROR if _broken(condition, then, orelse) else operators.select(self, condition, then, orelse, at)
+
+    def truth(self, value: Value, at: Place) -> bool | Operand:
+        """A condition: a `bool` where it is known now, else a `Reg` of type i1. An error for a block of many."""
+        return operators.truth(self, value, at)
+
+    # ------------------------------------------------------------------ parts of values
+
+    def subscript(self, value: Value, indices: tuple[Value | slice, ...], at: Place) -> Value:
+        """`value[i, :, None]`; a full slice is `slice(None)`, `None` is `NONE`, an index of a tuple a `Const`."""
+        return ERROR if _broken(value) else shapes.subscript(self, value, indices, at)
+
+    def attribute(self, value: Value, name: str, at: Place) -> Value:
+        """`.dtype .shape .T .to .element_ty …`, members of modules; methods come back as `BoundMethod`."""
+        return ERROR if _broken(value) else attributes.attribute(self, value, name, at)
+
+    def call_builtin(
+        self,
+        function: BuiltinValue | BoundMethod | Value,
+        args: tuple[Value, ...],
+        kwargs: Mapping[str, Value],
+        at: Place,
+    ) -> Value:
+        """Call anything that is not a jit function of the file."""
+        if _broken(function, *args, *kwargs.values()):
+            return ERROR
+        return call(self, function, args, kwargs, at)
+
+    # ------------------------------------------------------------------ conversions
+
+    def to_runtime(self, value: Value, at: Place, dtype: DType | None = None) -> Value:
+        """A constant as a typed scalar (Triton's type for it, or `dtype`); run-time values as they are."""
+        return ERROR if _broken(value) else conversions.to_runtime(self, value, at, dtype)
+
+    def cast(self, value: Value, dtype: DType, at: Place) -> Value:
+        return ERROR if _broken(value) else conversions.cast(self, value, dtype, at)
+
+    def operand(self, value: Value, at: Place) -> tuple[Operand, DType]:
+        """A scalar as an operand (register or literal, wrapped to its type) and that type; an error for a block."""
+        return conversions.scalar_operand(self, value, at)
+
+    def loop_bound(self, value: Value, at: Place, what: str) -> tuple[Operand, DType]:
+        """An integer for `range`; `what` names it in the error. May stay an exact `Affine`."""
+        return conversions.loop_bound(self, value, at, what)
+
+    # ------------------------------------------------------------------ values that regions carry
+
+    def flatten(self, value: Value) -> tuple[Key, tuple[Leaf, ...]]:
+        """Structure and leaves; equal leaves need no phi. Emits nothing."""
+        return structure.flatten(value)
+
+    def rebuild(self, key: Key, leaves: tuple[Leaf, ...]) -> Value:
+        return structure.rebuild(key, leaves)
+
+    def join(self, a: Key, b: Key) -> Key | str:
+        """The structure that values of both can be converted to, or the reason why there is none."""
+        return structure.join(a, b)
+
+    def convert(self, value: Value, key: Key, at: Place) -> Value:
+        """The value in structure `key`. Scalars come out wrapped to their type, so that the leaves of the result
+        may be the sources of moves; emits what that takes into the current region."""
+        return structure.convert(self, value, key, at)
+
+    def phi(self, leaf: Leaf, name: str) -> Leaf:
+        """A fresh register or block id that can stand for `leaf` in `rebuild`."""
+        return structure.phi(self, leaf, name)
+
+    # ------------------------------------------------------------------ parameters
+
+    def bind_tensor(self, name: str, element: DType) -> tuple[Pointer, int]:
+        """A tensor parameter, and its register."""
+        return structure.bind_tensor(self, name, element)
+
+    def bind_scalar(self, name: str, dtype: DType) -> tuple[Scalar, int]:
+        """A scalar parameter, and its register."""
+        return structure.bind_scalar(self, name, dtype)
+
+
+def _broken(*values: Value | None) -> bool:
+    return any(value == ERROR or (isinstance(value, TupleValue) and _broken(*value.items)) for value in values)

@@ -1,0 +1,262 @@
+"""`tl.composite`: one command for a matrix product with what comes before and after it, or for a chain of maths.
+
+Resolves operands, shapes and which blocks are written in place. Recipes are names here; `lower` expands them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernbench.commands import Scope, contiguous_strides
+from kernbench.compiler.access import pointer_expected
+from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.conversions import dense, scalar_operand
+from kernbench.compiler.faults import fault
+from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, PrimaryOutSpec
+from kernbench.compiler.residual import (
+    BlockRef,
+    CompositeCall,
+    CompositeEntry,
+    CompositeOperand,
+    HbmRef,
+)
+from kernbench.compiler.shapes import broadcast_shapes
+from kernbench.compiler.values import (
+    NONE,
+    Block,
+    Const,
+    DictValue,
+    HbmRefValue,
+    Pointer,
+    Shape,
+    TupleValue,
+    Value,
+    is_block,
+    shape_text,
+    type_text,
+)
+from kernbench.diagnostics import did_you_mean
+from kernbench.dtypes import DType, promote
+from kernbench.numerics import MICRO_OPS, accumulator_dtype
+
+GEMM = "gemm"
+_ATTRIBUTES = ("axis", "bcast_axis")  # numbers that say how an op works, and are no operands
+_SCOPES = tuple(scope.value for scope in Scope)
+
+Operands = dict[str, CompositeOperand]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What the composite computes: the shape and type of its result, where they are known without `out`."""
+
+    shape: Shape
+    dtype: DType
+
+
+@builtin("composite")
+def composite(
+    call: Call,
+    op: Value = NONE,
+    a: Value = NONE,
+    b: Value = NONE,
+    out: Value = NONE,
+    out_ptr: Value = NONE,
+    prologue: Value = NONE,
+    epilogue: Value = NONE,
+    **others: Value,
+) -> Value:
+    name = _op_name(call, op)
+    before, after = _entries(call, prologue, "prologue"), _entries(call, epilogue, "epilogue")
+    if name is None and not before:
+        raise fault("E_BAD_COMPOSITE", "a composite without `op` needs a `prologue`", call.at)
+    given = {key: value for key, value in {"a": a, "b": b, **others}.items() if value != NONE}
+    operands, extra = _operands(call, given, f"tl.composite(op={name!r})")
+    product = _product(call, name, operands, before)
+    target = _target(call, out, out_ptr, product)
+    result = None
+    if target is None:
+        result = call.builder.new_block(product.dtype, product.shape)
+    updates = _updates(call, target, (*before, *after))
+    call.builder.emit(CompositeCall(name, operands, extra, before, after, target, result, updates, call.at))
+    call.builder.updates += [(old, Block(new)) for old, new in updates]
+    if isinstance(target, BlockRef):
+        return Block(dict(updates)[target])
+    return NONE if result is None else Block(result)
+
+
+# --------------------------------------------------------------------------- parts
+
+
+def _op_name(call: Call, op: Value) -> str | None:
+    if op == NONE:
+        return None
+    name = call.constant(op, "op")
+    if name == GEMM or name in MICRO_OPS:
+        return str(name)
+    help = did_you_mean(str(name), [GEMM, *MICRO_OPS], "ops")
+    raise fault("E_BAD_COMPOSITE", f"{name!r} is no op of a composite", call.at, help=help)
+
+
+def _entries(call: Call, value: Value, what: str) -> tuple[CompositeEntry, ...]:
+    if value == NONE:
+        return ()
+    items = value.items if isinstance(value, TupleValue) else (value,)
+    return tuple(_entry(call, item, what) for item in items)
+
+
+def _entry(call: Call, item: Value, what: str) -> CompositeEntry:
+    if not isinstance(item, DictValue) or not isinstance(item.get("op"), Const):
+        form = '{"op": "add", "other": x}'
+        raise fault("E_BAD_COMPOSITE", f"an item of `{what}` must be a dict like {form}", call.at, type_text(item))
+    name = call.constant(dict(item.items)["op"], "op")
+    known = [*RECIPE_DESCRIPTORS, *MICRO_OPS]
+    if name not in known:
+        help = did_you_mean(str(name), known, "recipes and ops")
+        raise fault("E_BAD_COMPOSITE", f"`{what}` names {name!r}, which is no recipe and no op", call.at, help=help)
+    given = {key: value for key, value in item.items if key not in ("op", "scope")}
+    operands, extra = _operands(call, given, f"`{name}` of `{what}`")
+    return CompositeEntry(str(name), operands, extra, _scope(call, item), call.at.span)
+
+
+def _scope(call: Call, item: DictValue) -> str | None:
+    scope = item.get("scope")
+    if scope is None or scope == NONE:
+        return None
+    name = call.constant(scope, "scope")
+    if name not in _SCOPES:
+        raise fault("E_BAD_COMPOSITE", f"the scope {name!r} is none of {', '.join(_SCOPES)}", call.at)
+    return str(name)
+
+
+def _operands(call: Call, given: dict[str, Value], owner: str) -> tuple[Operands, dict[str, object]]:
+    operands: Operands = {}
+    extra: dict[str, object] = {}
+    for name, value in given.items():
+        if name in _ATTRIBUTES:
+            extra[name] = call.integer(value, name)
+        else:
+            operands[name] = _operand(call, value, name, owner)
+    return operands, extra
+
+
+def _operand(call: Call, value: Value, name: str, owner: str) -> CompositeOperand:
+    if isinstance(value, HbmRefValue):
+        return value.ref
+    if isinstance(value, Block) or is_block(value):
+        return dense(call.builder, value, call.at)
+    if isinstance(value, Pointer):
+        help = "load it, or name it with tl.ref(ptr, shape)"
+        raise fault("E_BAD_COMPOSITE", f"`{name}` of {owner} is a pointer", call.at, type_text(value), help=help)
+    return scalar_operand(call.builder, value, call.at)[0]
+
+
+# --------------------------------------------------------------------------- shapes
+
+
+def _product(call: Call, name: str | None, operands: Operands, before: tuple[CompositeEntry, ...]) -> Product:
+    primary = _primary(call, before)
+    if name is None:
+        if primary is None:
+            raise fault("E_BAD_COMPOSITE", "no recipe of the `prologue` has a result", call.at, help="give an `op`")
+        return Product(primary[1].shape, primary[1].dtype)
+    if name != GEMM:
+        return _maths_product(call, name, operands)
+    sides: dict[str, Product] = {}
+    for side in ("a", "b"):
+        operand = operands.get(side)
+        if isinstance(operand, BlockRef | HbmRef):
+            sides[side] = Product(operand.shape, operand.dtype)
+        elif operand is not None:
+            raise fault("E_BAD_COMPOSITE", f"`{side}` of a gemm must be a block or a tl.ref", call.at)
+    absent = [side for side in ("a", "b") if side not in sides]
+    if primary is not None and absent:
+        spec, result = primary
+        sides[spec.binds if spec.binds in absent else absent[0]] = result
+    if len(sides) < 2:
+        raise fault("E_BAD_COMPOSITE", f"a gemm needs `{absent[-1]}`, or a prologue recipe that makes it", call.at)
+    return _gemm_product(call, sides["a"], sides["b"])
+
+
+def _gemm_product(call: Call, a: Product, b: Product) -> Product:
+    both = f"{shape_text(a.shape)} and {shape_text(b.shape)}"
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
+        text = "a is (m, k) and b is (k, n)"
+        raise fault("E_DOT_SHAPE", f"a gemm of {both}", call.at, text)
+    if a.dtype.is_int != b.dtype.is_int:
+        raise fault("E_DOT_TYPE", f"a gemm of {a.dtype.triton} and {b.dtype.triton}", call.at)
+    return Product((a.shape[0], b.shape[1]), accumulator_dtype(a.dtype, b.dtype))
+
+
+def _maths_product(call: Call, name: str, operands: Operands) -> Product:
+    blocks = [operand for operand in operands.values() if isinstance(operand, BlockRef)]
+    if not blocks:
+        raise fault("E_BAD_COMPOSITE", f"the op {name!r} needs a block as an operand", call.at)
+    shape = broadcast_shapes(call.at, *(Block(block) for block in blocks))
+    dtype = blocks[0].dtype
+    for block in blocks[1:]:
+        dtype = promote(dtype, block.dtype)
+    return Product(shape, dtype)
+
+
+def _primary(call: Call, before: tuple[CompositeEntry, ...]) -> tuple[PrimaryOutSpec, Product] | None:
+    """The implicit result of the last recipe of the prologue that has one."""
+    for entry in reversed(before):
+        recipe = RECIPE_DESCRIPTORS.get(entry.op)
+        if recipe is None or recipe.primary_out is None:
+            continue
+        spec = recipe.primary_out
+        like, typed = entry.operands.get(spec.from_shape), entry.operands.get(spec.from_dtype)
+        if not isinstance(like, BlockRef) or not isinstance(typed, BlockRef):
+            absent = spec.from_shape if not isinstance(like, BlockRef) else spec.from_dtype
+            raise fault("E_BAD_COMPOSITE", f"`{entry.op}` needs its operand `{absent}` as a block", call.at)
+        shape = like.shape[::-1] if spec.transform == "transpose" else like.shape
+        return spec, Product(shape, typed.dtype)
+    return None
+
+
+# --------------------------------------------------------------------------- results
+
+
+def _target(call: Call, out: Value, out_ptr: Value, product: Product) -> BlockRef | HbmRef | None:
+    if out != NONE and out_ptr != NONE:
+        raise fault("E_BAD_COMPOSITE", "a composite writes to `out` or to `out_ptr`, both are given", call.at)
+    if out_ptr != NONE:
+        if not isinstance(out_ptr, Pointer):
+            raise pointer_expected("`out_ptr` of tl.composite", out_ptr, call.at)
+        steps = contiguous_strides(product.shape)
+        return HbmRef("", out_ptr.address, product.shape, steps, out_ptr.element)
+    if out == NONE:
+        return None
+    if isinstance(out, HbmRefValue):
+        target: BlockRef | HbmRef = out.ref
+    elif is_block(out):
+        target = dense(call.builder, out, call.at)
+    else:
+        raise fault("E_BAD_COMPOSITE", f"`out` must be a block or a tl.ref, {type_text(out)} is given", call.at)
+    if target.shape != product.shape:
+        message = f"`out` has shape {shape_text(target.shape)}, the result {shape_text(product.shape)}"
+        raise fault("E_SHAPE_MISMATCH", message, call.at)
+    return target
+
+
+def _updates(
+    call: Call, target: BlockRef | HbmRef | None, entries: Iterable[CompositeEntry]
+) -> tuple[tuple[BlockRef, BlockRef], ...]:
+    """Each block that is written in place with the block that names its new value, in the order of writing."""
+    written: dict[BlockRef, BlockRef] = {}
+
+    def write(operand: CompositeOperand | None, what: str) -> None:
+        if isinstance(operand, BlockRef):
+            written.setdefault(operand, call.builder.new_block(operand.dtype, operand.shape, operand.name))
+        elif not isinstance(operand, HbmRef):
+            raise fault("E_BAD_COMPOSITE", f"{what} is written, so it must be a block", call.at)
+
+    for entry in entries:
+        names = call.builder.written_operands(entry.op)
+        for name in (key for key in entry.operands if key in names):
+            write(entry.operands[name], f"`{name}` of `{entry.op}`")
+    if target is not None:
+        write(target, "`out`")
+    return tuple(written.items())

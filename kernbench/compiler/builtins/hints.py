@@ -1,0 +1,22 @@
+"""Hints and debugging aids: accepted, without effect on values."""
+
+from __future__ import annotations
+
+from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.values import NONE, Value
+
+
+@builtin("multiple_of", "max_contiguous", "max_constancy")
+def hint(call: Call, input: Value, values: Value) -> Value:
+    return input
+
+
+@builtin("assume")
+def assume(call: Call, cond: Value) -> Value:
+    return NONE
+
+
+@builtin("static_print", "device_print", "builtins.print")
+def silent_print(call: Call, *values: Value, **options: Value) -> Value:
+    """Nothing is printed: a program's output is its stores."""
+    return NONE

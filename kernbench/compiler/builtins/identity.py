@@ -1,0 +1,40 @@
+"""Where a program runs: its place in the grid, and its processing element in the machine."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from kernbench.commands import Special
+from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.faults import fault
+from kernbench.compiler.values import ZERO, Value
+
+_AXES = (0, 1, 2)
+_WORDS: tuple[Special, ...] = tuple(word for word in get_args(Special) if not word[-1].isdigit())
+
+
+@builtin("program_id")
+def program_id(call: Call, axis: Value = ZERO) -> Value:
+    return call.builder.special(_of_axis(call, axis, ("program_id_0", "program_id_1", "program_id_2")))
+
+
+@builtin("num_programs")
+def num_programs(call: Call, axis: Value = ZERO) -> Value:
+    return call.builder.special(_of_axis(call, axis, ("num_programs_0", "num_programs_1", "num_programs_2")))
+
+
+def _of_axis(call: Call, axis: Value, names: tuple[Special, Special, Special]) -> Special:
+    number = call.integer(axis, "axis")
+    if number not in _AXES:
+        raise fault("E_BAD_AXIS", f"`axis` of {call.name} is {number}, it must be 0, 1 or 2", call.at)
+    return names[number]
+
+
+def _register(word: Special) -> None:
+    @builtin(word)
+    def identity(call: Call) -> Value:
+        return call.builder.special(word)
+
+
+for _word in _WORDS:
+    _register(_word)

@@ -1,0 +1,173 @@
+"""Functions of single elements: unary maths, selection, minimum and maximum."""
+
+from __future__ import annotations
+
+from kernbench.compiler import operators
+from kernbench.compiler.builtins.reductions import reduce_along
+from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.conversions import cast, require_numbers, to_runtime
+from kernbench.compiler.faults import fault
+from kernbench.compiler.values import FALSE, NONE, Const, TupleValue, Value, element_type, type_text
+from kernbench.dtypes import DType, bf16, fp32
+
+IGNORE_NAN = Const("none")  # the default of `propagate_nan`: a NaN loses
+
+# name in the language -> micro-op
+_UNARY = {
+    "exp": "exp",
+    "exp2": "exp2",
+    "log": "log",
+    "log2": "log2",
+    "sqrt": "sqrt",
+    "sqrt_rn": "sqrt",
+    "rsqrt": "rsqrt",
+    "sin": "sin",
+    "cos": "cos",
+    "tanh": "tanh",
+    "erf": "erf",
+    "sigmoid": "sigmoid",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "rint": "round",
+}
+
+
+def _register(name: str, kind: str) -> None:
+    @builtin(name)
+    def unary(call: Call, x: Value) -> Value:
+        return operators.elementwise(call.builder, kind, (x,), _float_type(call, x), call.at)
+
+
+def _float_type(call: Call, *values: Value) -> DType:
+    """The type of a float function's result; integers are refused, as Triton does."""
+    require_numbers(call.at, *values)
+    for value in values:
+        dtype = element_type(to_runtime(call.builder, value, call.at))
+        assert isinstance(dtype, DType)
+        if not dtype.is_float:
+            help = "cast it with .to(tl.float32)"
+            message = f"{call.name} takes floats, {type_text(value)} is given"
+            raise fault("E_OPERAND_TYPE", message, call.at, help=help)
+    return operators.common_type(call.at, *values)
+
+
+for _name, _kind in _UNARY.items():
+    _register(_name, _kind)
+
+
+@builtin("abs", "builtins.abs")
+def abs_(call: Call, x: Value) -> Value:
+    if isinstance(x, Const) and isinstance(x.value, bool | int | float):
+        return Const(abs(x.value))
+    require_numbers(call.at, x)
+    dtype = element_type(x)
+    assert isinstance(dtype, DType)
+    if not dtype.is_signed:
+        return x
+    return operators.elementwise(call.builder, "abs", (x,), dtype, call.at)
+
+
+@builtin("where")
+def where(call: Call, condition: Value, x: Value, y: Value) -> Value:
+    return operators.select(call.builder, condition, x, y, call.at)
+
+
+def _extreme(call: Call, kind: str, x: Value, y: Value, propagate_nan: Value) -> Value:
+    """`minimum` and `maximum`: bf16 computes and comes out in fp32; a NaN loses unless it is asked for."""
+    require_numbers(call.at, x, y)
+    sides = [_without_bf16(call, to_runtime(call.builder, value, call.at)) for value in (x, y)]
+    mode = call.constant(propagate_nan, "propagate_nan")
+    nan_wins = mode == "all"
+    dtype = operators.result_type(sides[0], sides[1], call.at)
+    if nan_wins and dtype.is_float:
+        kind = {"max_elem": "max_nan", "min_elem": "min_nan"}[kind]
+    return operators.arithmetic(call.builder, kind, sides[0], sides[1], dtype, call.at)
+
+
+def _without_bf16(call: Call, value: Value) -> Value:
+    return cast(call.builder, value, fp32, call.at) if element_type(value) is bf16 else value
+
+
+@builtin("maximum")
+def maximum(call: Call, x: Value, y: Value, propagate_nan: Value = IGNORE_NAN) -> Value:
+    return _extreme(call, "max_elem", x, y, propagate_nan)
+
+
+@builtin("minimum")
+def minimum(call: Call, x: Value, y: Value, propagate_nan: Value = IGNORE_NAN) -> Value:
+    return _extreme(call, "min_elem", x, y, propagate_nan)
+
+
+@builtin("clamp")
+def clamp(call: Call, x: Value, min: Value, max: Value, propagate_nan: Value = IGNORE_NAN) -> Value:
+    require_numbers(call.at, x, min, max)
+    if call.constant(propagate_nan, "propagate_nan") == "all":
+        raise fault("E_UNSUPPORTED_BUILTIN", "tl.clamp with propagate_nan=ALL is not supported yet", call.at)
+    values = [_without_bf16(call, to_runtime(call.builder, value, call.at)) for value in (x, min, max)]
+    dtype = operators.common_type(call.at, *values)
+    if not dtype.is_float:
+        help = "write tl.minimum(tl.maximum(x, low), high)"
+        raise fault("E_OPERAND_TYPE", f"tl.clamp takes floats, {type_text(x)} is given", call.at, help=help)
+    return operators.elementwise(call.builder, "clamp", tuple(values), dtype, call.at)
+
+
+@builtin("fma")
+def fma(call: Call, x: Value, y: Value, z: Value) -> Value:
+    dtype = _float_type(call, x, y, z)
+    return operators.elementwise(call.builder, "fma", (x, y, z), dtype, call.at)
+
+
+@builtin("fdiv", "div_rn")
+def fdiv(call: Call, x: Value, y: Value, ieee_rounding: Value = FALSE) -> Value:
+    _float_type(call, x, y)
+    return operators.binary(call.builder, "/", x, y, call.at)
+
+
+@builtin("cdiv")
+def cdiv(call: Call, x: Value, div: Value) -> Value:
+    builder, at = call.builder, call.at
+    raised = operators.binary(builder, "+", x, operators.binary(builder, "-", div, Const(1), at), at)
+    return operators.binary(builder, "//", raised, div, at)
+
+
+@builtin("softmax")
+def softmax(call: Call, x: Value, dim: Value = NONE, keep_dims: Value = FALSE, ieee_rounding: Value = FALSE) -> Value:
+    """Along axis 0 by default, as Triton's. The sum and maximum keep their axis, so any axis works."""
+    builder, at = call.builder, call.at
+    axis = 0 if dim == NONE else call.integer(dim, "dim")
+    largest = reduce_along(call, "rmax", x, axis, keep_dims=True)
+    raised = operators.binary(builder, "-", x, largest, at)
+    powers = operators.elementwise(builder, "exp", (raised,), _float_type(call, raised), at)
+    return operators.binary(builder, "/", powers, reduce_along(call, "rsum", powers, axis, keep_dims=True), at)
+
+
+@builtin("swizzle2d")
+def swizzle2d(call: Call, i: Value, j: Value, size_i: Value, size_j: Value, size_g: Value) -> Value:
+    """Row-major indices of a grid, renumbered so that `size_g` rows are walked column by column."""
+
+    def op(kind: str, a: Value, b: Value) -> Value:
+        return operators.binary(call.builder, kind, a, b, call.at)
+
+    flat = op("+", op("*", i, size_j), j)
+    group_size = op("*", size_g, size_j)
+    first_row = op("*", op("//", flat, group_size), size_g)
+    rows = minimum(call, op("-", size_i, first_row), size_g)
+    within = op("%", flat, group_size)
+    row = op("+", first_row, op("%", within, rows))
+    return TupleValue((row, op("//", within, rows)))
+
+
+@builtin("isnan")
+def isnan(call: Call, x: Value) -> Value:
+    return operators.compare(call.builder, "!=", x, x, call.at)
+
+
+@builtin("logical_and")
+def logical_and(call: Call, x: Value, y: Value) -> Value:
+    return operators.logical(call.builder, "and", x, y, call.at)
+
+
+@builtin("logical_or")
+def logical_or(call: Call, x: Value, y: Value) -> Value:
+    return operators.logical(call.builder, "or", x, y, call.at)

@@ -1,0 +1,90 @@
+"""Python's own functions that kernels use, and `tl.constexpr`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from kernbench.compiler import operators
+from kernbench.compiler.builtins.maths import maximum, minimum
+from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.conversions import cast, literal_type
+from kernbench.compiler.faults import fault
+from kernbench.compiler.values import TRUE, Const, DictValue, TupleValue, Value, is_block, shape_of, type_text
+from kernbench.dtypes import fp32, i1, i32
+
+
+@builtin("constexpr")
+def constexpr(call: Call, value: Value) -> Value:
+    return value
+
+
+@builtin("builtins.min")
+def min_(call: Call, *values: Value) -> Value:
+    return _pick(call, values, "<", minimum)
+
+
+@builtin("builtins.max")
+def max_(call: Call, *values: Value) -> Value:
+    return _pick(call, values, ">", maximum)
+
+
+def _pick(call: Call, values: tuple[Value, ...], op: str, run_time: Callable[[Call, Value, Value], Value]) -> Value:
+    """Of constants Python's, else Triton's elementwise function."""
+    if len(values) == 1 and isinstance(values[0], TupleValue):
+        values = values[0].items
+    if not values:
+        raise fault("E_CALL_ARGUMENTS", f"{call.name} needs at least one value", call.at)
+
+    def better(a: Value, b: Value) -> Value:
+        if isinstance(a, Const) and isinstance(b, Const):
+            return b if operators.compare(call.builder, op, b, a, call.at) == TRUE else a
+        return run_time(call, a, b)
+
+    return reduce(better, values)
+
+
+@builtin("builtins.len")
+def len_(call: Call, value: Value) -> Value:
+    if isinstance(value, TupleValue | DictValue):
+        return Const(len(value.items))
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return Const(len(value.value))
+    if is_block(value):
+        return Const(shape_of(value)[0])
+    raise fault("E_OPERAND_TYPE", f"{type_text(value)} has no length", call.at)
+
+
+@builtin("builtins.int")
+def int_(call: Call, value: Value) -> Value:
+    return _convert(call, value, int)
+
+
+@builtin("builtins.float")
+def float_(call: Call, value: Value) -> Value:
+    return _convert(call, value, float)
+
+
+@builtin("builtins.bool")
+def bool_(call: Call, value: Value) -> Value:
+    return _convert(call, value, bool)
+
+
+_RUN_TIME = {int: i32, float: fp32, bool: i1}
+
+
+def _convert(call: Call, value: Value, kind: type[int] | type[float] | type[bool]) -> Value:
+    if not isinstance(value, Const):
+        return cast(call.builder, value, _RUN_TIME[kind], call.at)
+    try:
+        return Const(kind(value.value))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise fault("E_CONSTANT_ARITHMETIC", f"{type_text(value)} is no {kind.__name__}", call.at) from None
+
+
+@builtin("next_power_of_2")
+def next_power_of_2(call: Call, n: Value) -> Value:
+    number = call.integer(n, "n")
+    if number < 1 or literal_type(number) is None:
+        raise fault("E_CONSTANT_ARITHMETIC", f"there is no power of 2 after {number}", call.at)
+    return Const(1 << (number - 1).bit_length())

@@ -1,0 +1,173 @@
+"""The table of the language's functions, and how a call finds its parameters.
+
+A function is registered by its canonical name; its parameters are those of the Python function that implements it,
+behind the `Call`. Does not know any of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from kernbench.compiler.constants import plain
+from kernbench.compiler.faults import fault
+from kernbench.compiler.residual import Place
+from kernbench.compiler.values import (
+    BoundMethod,
+    BuiltinValue,
+    Const,
+    DTypeValue,
+    PointerType,
+    Shape,
+    TupleValue,
+    Value,
+    type_text,
+)
+from kernbench.diagnostics import did_you_mean
+from kernbench.dtypes import BY_NAME, DType
+
+if TYPE_CHECKING:
+    from kernbench.compiler.builder import Builder
+
+Implementation = Callable[..., Value]
+F = TypeVar("F", bound=Implementation)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a function knows of the call it serves, and how it reads constant arguments."""
+
+    builder: Builder
+    name: str
+    at: Place
+
+    def constant(self, value: Value, parameter: str) -> object:
+        """A constexpr argument as a Python object."""
+        if isinstance(value, Const | TupleValue) and _is_constant(value):
+            return plain(value)
+        what = f"`{parameter}` of {self.name} must be a constant, {type_text(value)} is known at run time only"
+        help = "make it a constexpr parameter of the kernel"
+        raise fault("E_CONSTEXPR_NEEDED", what, self.at, help=help)
+
+    def integer(self, value: Value, parameter: str) -> int:
+        found = self.constant(value, parameter)
+        if isinstance(found, int):
+            return int(found)
+        raise fault("E_CALL_ARGUMENTS", f"`{parameter}` of {self.name} must be an integer, not {found!r}", self.at)
+
+    def flag(self, value: Value, parameter: str) -> bool:
+        return bool(self.constant(value, parameter))
+
+    def shape(self, value: Value, parameter: str = "shape") -> Shape:
+        """A shape: a tuple or list of constants, or one."""
+        items = value.items if isinstance(value, TupleValue) else (value,)
+        return tuple(self.integer(item, parameter) for item in items)
+
+    def dtype(self, value: Value, parameter: str = "dtype") -> DType | PointerType:
+        """An element type: `tl.float32`, a pointer type, or a name of one."""
+        if isinstance(value, DTypeValue) and isinstance(value.dtype, DType | PointerType):
+            return value.dtype
+        if isinstance(value, Const) and isinstance(value.value, str) and value.value in BY_NAME:
+            return BY_NAME[value.value]
+        message = f"`{parameter}` of {self.name} must be an element type, {type_text(value)} is given"
+        raise fault("E_DTYPE_EXPECTED", message, self.at, help="for example tl.float32")
+
+    def element(self, value: Value, parameter: str = "dtype") -> DType:
+        """The same, where a pointer type makes no sense."""
+        dtype = self.dtype(value, parameter)
+        if isinstance(dtype, DType):
+            return dtype
+        raise fault("E_DTYPE_EXPECTED", f"`{parameter}` of {self.name} cannot be a pointer type", self.at)
+
+
+def _is_constant(value: Value) -> bool:
+    return (
+        all(_is_constant(item) for item in value.items) if isinstance(value, TupleValue) else isinstance(value, Const)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    name: str
+    implementation: Implementation
+    signature: inspect.Signature  # without the `Call`
+
+
+BUILTINS: dict[str, Builtin] = {}
+
+
+def builtin(*names: str) -> Callable[[F], F]:
+    """Register an implementation under one or more names."""
+
+    def register(implementation: F) -> F:
+        whole = inspect.signature(implementation)
+        signature = whole.replace(parameters=list(whole.parameters.values())[1:])
+        for name in names:
+            assert name not in BUILTINS, f"{name} is registered twice"
+            BUILTINS[name] = Builtin(name, implementation, signature)
+        return implementation
+
+    return register
+
+
+def call(builder: Builder, function: Value, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Place) -> Value:
+    """The value of a call of a builtin or method."""
+    if isinstance(function, BoundMethod):
+        args = (function.receiver, *args)
+        function = BuiltinValue(function.name)
+    if not isinstance(function, BuiltinValue):
+        raise fault("E_NOT_CALLABLE", f"{type_text(function)} is no function", at)
+    entry = BUILTINS.get(function.name)
+    if entry is None:
+        raise fault("E_UNSUPPORTED_BUILTIN", f"`{function.name}` is not supported yet", at)
+    request = Call(builder, _spoken(function.name), at)
+    bound = _bind(entry.signature, request, args, dict(kwargs))
+    return entry.implementation(request, *bound.args, **bound.kwargs)
+
+
+def _spoken(name: str) -> str:
+    """`builtins.min` is `min` and `load` is `tl.load` to the user."""
+    return name.removeprefix("builtins.") if name.startswith("builtins.") else f"tl.{name}"
+
+
+def _bind(
+    signature: inspect.Signature, call: Call, args: tuple[Value, ...], kwargs: dict[str, Value]
+) -> inspect.BoundArguments:
+    names = [parameter.name.rstrip("_") for parameter in signature.parameters.values()]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    for name in kwargs:
+        if name not in names and not takes_any:
+            help = did_you_mean(name, _named(signature), "its parameters")
+            raise fault("E_CALL_ARGUMENTS", f"{call.name} has no parameter `{name}`", call.at, help=help)
+    renamed = {_parameter(signature, name): value for name, value in kwargs.items()}
+    try:
+        return signature.bind(*args, **renamed)
+    except TypeError:
+        raise fault("E_CALL_ARGUMENTS", _what_is_wrong(signature, call.name, args, kwargs), call.at) from None
+
+
+def _parameter(signature: inspect.Signature, name: str) -> str:
+    """Parameters that are Python keywords or hide a builtin end in `_` in the implementation."""
+    return f"{name}_" if f"{name}_" in signature.parameters else name
+
+
+def _named(signature: inspect.Signature) -> list[str]:
+    return [p.name.rstrip("_") for p in signature.parameters.values() if p.kind is not p.VAR_POSITIONAL]
+
+
+def _what_is_wrong(signature: inspect.Signature, name: str, args: tuple[Value, ...], kwargs: dict[str, Value]) -> str:
+    parameters = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(parameters):
+        return f"{name} takes at most {len(parameters)} arguments, {len(args)} are given"
+    given = [p.name.rstrip("_") for p in parameters[: len(args)]]
+    if twice := [key for key in kwargs if key in given]:
+        return f"{name} is given `{twice[0]}` twice"
+    missing = [
+        p.name.rstrip("_")
+        for p in signature.parameters.values()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    ]
+    absent = [f"`{key}`" for key in missing if key not in given and key not in kwargs]
+    return f"{name} needs {', '.join(absent)}"

@@ -1,0 +1,82 @@
+"""Questions about element types, and Python's `math` on constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.faults import fault
+from kernbench.compiler.values import FALSE, Const, DTypeValue, PointerType, Value, type_text
+from kernbench.dtypes import ALL, DType, bf16, fp8e4nv, fp8e5, i1
+
+_GLOBAL = Const(1)  # Triton's address space of global memory
+
+Question = Callable[[DType], bool]
+
+_QUESTIONS: dict[str, Question] = {
+    "is_floating": lambda dtype: dtype.is_float,
+    "is_standard_floating": lambda dtype: dtype.is_float and dtype.bits >= 16,
+    "is_int": lambda dtype: dtype.is_int,
+    "is_int_signed": lambda dtype: dtype.kind == "int",
+    "is_int_unsigned": lambda dtype: dtype.kind in ("uint", "bool"),
+    "is_bool": lambda dtype: dtype is i1,
+    "is_fp8": lambda dtype: dtype in (fp8e4nv, fp8e5),
+    "is_fp8e4nv": lambda dtype: dtype is fp8e4nv,
+    "is_fp8e5": lambda dtype: dtype is fp8e5,
+    "is_bf16": lambda dtype: dtype is bf16,
+    "is_ptr": lambda dtype: False,
+    "is_block": lambda dtype: False,
+    "is_void": lambda dtype: False,
+}
+
+
+def _is(wanted: DType) -> Question:
+    return lambda dtype: dtype is wanted
+
+
+_QUESTIONS |= {f"is_fp{dtype.bits}": _is(dtype) for dtype in ALL if dtype.name in ("fp16", "fp32", "fp64")}
+_QUESTIONS |= {f"is_{dtype.triton}": _is(dtype) for dtype in ALL if dtype.is_int}
+
+TYPE_METHODS = tuple(_QUESTIONS)
+
+
+def _register_question(name: str, question: Question) -> None:
+    @builtin(f"type.{name}")
+    def ask(call: Call, dtype: Value) -> Value:
+        assert isinstance(dtype, DTypeValue)
+        if isinstance(dtype.dtype, DType):
+            return Const(question(dtype.dtype))
+        return Const(name == ("is_ptr" if isinstance(dtype.dtype, PointerType) else "is_block"))
+
+
+for _name, _question in _QUESTIONS.items():
+    _register_question(_name, _question)
+
+
+@builtin("pointer_type")
+def pointer_type(call: Call, element_ty: Value, address_space: Value = _GLOBAL, const: Value = FALSE) -> Value:
+    return DTypeValue(PointerType(call.element(element_ty, "element_ty")))
+
+
+_MATH: dict[str, Callable[..., float | int]] = {
+    name: getattr(math, name)
+    for name in ("ceil", "exp", "floor", "gcd", "log", "log2", "log10", "pow", "sqrt", "sin", "cos", "tanh", "erf")
+}
+
+MATH_FUNCTIONS = tuple(_MATH)
+
+
+def _register_math(name: str, function: Callable[..., float | int]) -> None:
+    @builtin(f"builtins.math.{name}")
+    def python_math(call: Call, *values: Value) -> Value:
+        numbers = [call.constant(value, "x") for value in values]
+        try:
+            return Const(function(*numbers))
+        except (TypeError, ValueError, OverflowError):
+            given = ", ".join(type_text(value) for value in values)
+            raise fault("E_CONSTANT_ARITHMETIC", f"{call.name} of {given} has no value", call.at) from None
+
+
+for _name, _function in _MATH.items():
+    _register_math(_name, _function)
