@@ -16,7 +16,7 @@ MAX_DEPTH = 100  # of a tree; later passes walk trees by recursion
 
 # Nonterminals at which reading can go on, and whether their value is a list, as of all rules that begin with `_`.
 _RESUME = {"statement": False, "_module_part": True, "_class_line": True}
-_LAYOUT = frozenset(("_NEWLINE", "_INDENT", "_DEDENT"))
+LAYOUT = frozenset(("_NEWLINE", "_INDENT", "_DEDENT"))
 # Words that go on after a block; behind a block that was given up they are no errors of their own, nor is the
 # rest of a line whose word comes only with such a block.
 _CONTINUING = frozenset(("else", "elif", "except", "finally", "case"))
@@ -63,7 +63,7 @@ class Stop:
 
     @property
     def at_line_start(self) -> bool:
-        return self.before is None or self.before[0] in _LAYOUT
+        return self.before is None or self.before[0] in LAYOUT
 
     def symbols(self) -> list[str]:
         """What was read and not yet reduced away, outermost first."""
@@ -155,6 +155,7 @@ class Parser:
 
     def _recover(self, tokens: list[Token], index: int) -> int | None:
         """Report, give up the statement in hand, and say at which token to go on."""
+        self._finish(tokens[index][2])
         stop = Stop(self.tables, self.states, tokens, index)
         if stop.token[0] != ERROR and not (self.recovered_at >= 0 and _continues(stop)):
             self.observer.syntax_error(stop)
@@ -170,11 +171,16 @@ class Parser:
         if not forced and (lacks_block or kind in ("_DEDENT", END_OF_FILE)):
             self._fill(symbol, stop.token)
             return index
-        after = _line_end(tokens, index)
+        after = _head_end(tokens, index)
         if tokens[after][0] != "_INDENT":
             self._fill(symbol, stop.token)
             return after
         return self._block_without_head(symbol, tokens, index, after)
+
+    def _finish(self, start: int) -> None:
+        """Reduce what is complete whatever follows, so that an error is not blamed on what came before."""
+        while len(codes := set(self.tables.states[self.states[-1]].values())) == 1 and max(codes) < 0:
+            self._reduce(-1 - codes.pop(), start)
 
     def _block_without_head(self, symbol: str, tokens: list[Token], index: int, indent: int) -> int:
         """Read a block whose line is broken as that of another, or skip it where it could be anything."""
@@ -226,9 +232,17 @@ def _line_end(tokens: list[Token], index: int) -> int:
     return index + (tokens[index][0] == "_NEWLINE")
 
 
+def _head_end(tokens: list[Token], index: int) -> int:
+    """The place behind the line that holds a token; behind a decorator's line, also behind what it decorates."""
+    after = _line_end(tokens, index)
+    while tokens[index][0] == "DECORATOR" and tokens[after][0] in ("DECORATOR", "DEF", "CLASS"):
+        index, after = after, _line_end(tokens, after)
+    return after
+
+
 def _line_tokens(tokens: list[Token], index: int) -> list[Token]:
     first = index
-    while first and tokens[first - 1][0] not in _LAYOUT:
+    while first and tokens[first - 1][0] not in LAYOUT:
         first -= 1
     return tokens[first : _line_end(tokens, index)]
 

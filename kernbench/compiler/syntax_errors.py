@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernbench.compiler.lalr import Stop
+from kernbench.compiler.lalr import LAYOUT, Stop
 from kernbench.compiler.lexer import Token
 from kernbench.compiler.reporter import Reporter
 from kernbench.compiler.tables import REFUSED_WORD, Tables
@@ -25,7 +25,7 @@ class Refusal:
 
 _HELPER = "write a helper under `@triton.jit` at module level"
 _TRY = Refusal("`try`", "a kernel raises nothing; test the condition with `if`")
-_ASYNC = Refusal("`async` and `await`", "loads are asynchronous already; `tl.wait(h)` waits")
+_ASYNC = "loads are asynchronous already; `tl.wait(h)` waits"
 _SCOPE = "a kernel's names are its own; pass values as arguments and return them"
 _UNPACK = "write the arguments out one by one"
 
@@ -36,8 +36,8 @@ _REFUSED_WORDS = {
     "except": _TRY,
     "finally": _TRY,
     "yield": Refusal("`yield`", "return a tuple"),
-    "async": _ASYNC,
-    "await": _ASYNC,
+    "async": Refusal("`async`", _ASYNC),
+    "await": Refusal("`await`", _ASYNC),
     "del": Refusal("`del`", "leave it out; scratch memory is free after a value's last use"),
     "global": Refusal("`global`", _SCOPE),
     "nonlocal": Refusal("`nonlocal`", _SCOPE),
@@ -75,6 +75,7 @@ _CONTINUES = _AUGMENTED.union(
     ("==", "!=", "<", "<=", ">", ">=", "and", "or", "in", "not", "is", "if"),
     (".", "(", "[", ",", "=", ";", "from", "as", "->"),
 )
+_BRACKETS = frozenset(("LPAR", "RPAR", "LSQB", "RSQB", "LBRACE", "RBRACE"))
 _SHOWN_KINDS = {
     "_NEWLINE": "the end of the line",
     "_DEDENT": "the end of the block",
@@ -93,9 +94,9 @@ class SyntaxErrors:
 
     def report(self, stop: Stop) -> None:
         """Say what is wrong where the parser stopped."""
-        token = stop.token
-        span = self.reporter.span(token[2], token[3])
         refused = next(filter(None, (rule(stop) for rule in _REFUSALS)), None)
+        token = _line_head(stop) if refused in _SOFT_WORDS.values() else stop.token
+        span = self.reporter.span(token[2], token[3])
         if refused is not None:
             message = f"{refused.construct} is not supported"
             self.reporter.report("E_UNSUPPORTED_SYNTAX", message, span, help=refused.instead)
@@ -120,6 +121,8 @@ class SyntaxErrors:
             return "a statement" if stop.at_line_start else "an expression"
         if "_NEWLINE" in kinds:
             return _SHOWN_KINDS["_NEWLINE"]
+        if "$END" in kinds:  # of an expression in an f-string
+            return "`}`"
         texts = {self.literals[kind] for kind in kinds if kind in self.literals}
         shown = sorted(texts - _CONTINUES) or sorted(texts)
         if "in" in texts and "not" not in texts:  # behind the target of a loop, where nothing is compared
@@ -145,11 +148,21 @@ def _other_language(stop: Stop) -> str | None:
     return _OTHER_LANGUAGES.get(text) if stop.before is not None and stop.before[1] == text else None
 
 
-def _line_head(stop: Stop) -> Token:
-    index = stop.index
-    while index and stop.tokens[index - 1][0] not in ("_NEWLINE", "_INDENT", "_DEDENT"):
+def _line_head(stop: Stop, index: int | None = None) -> Token:
+    """The first token of the line of the stop, or of another token."""
+    index = stop.index if index is None else index
+    while index and stop.tokens[index - 1][0] not in LAYOUT:
         index -= 1
     return stop.tokens[index]
+
+
+def _head_before(stop: Stop) -> Token | None:
+    """The first token of the statement before, which may have a block."""
+    index, depth = stop.index - 1, 0
+    while index > 0 and (depth or stop.tokens[index][0] in LAYOUT):
+        depth += (stop.tokens[index][0] == "_DEDENT") - (stop.tokens[index][0] == "_INDENT")
+        index -= 1
+    return _line_head(stop, index) if index >= 0 else None
 
 
 def _line_last(stop: Stop) -> Token:
@@ -210,7 +223,8 @@ def _walrus(stop: Stop) -> Refusal | None:
 
 
 def _comprehension(stop: Stop) -> Refusal | None:
-    is_open = any(symbol in ("LPAR", "LSQB", "LBRACE") for symbol in stop.symbols())
+    brackets = [symbol for symbol in stop.symbols() if symbol in _BRACKETS]
+    is_open = bool(brackets) and brackets[-1].startswith("L")
     return _COMPREHENSION if stop.token[0] == "FOR" and is_open else None
 
 
@@ -222,8 +236,8 @@ def _set(stop: Stop) -> Refusal | None:
 def _loop_else(stop: Stop) -> Refusal | None:
     if stop.token[0] != "ELSE" or not stop.at_line_start:
         return None
-    heads = [symbol for symbol in stop.symbols() if symbol in ("FOR", "WHILE", "WITH")]
-    return _LOOP_ELSE if stop.symbols()[-1:] == ["suite"] and heads and heads[-1] != "WITH" else None
+    head = _head_before(stop)
+    return _LOOP_ELSE if head is not None and head[0] in ("FOR", "WHILE") else None
 
 
 _REFUSALS: tuple[Callable[[Stop], Refusal | None], ...] = (
