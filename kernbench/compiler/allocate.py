@@ -1,0 +1,427 @@
+"""Give every buffer its place in TCM: ring depths, first-fit addresses, the tile rings of composites.
+
+A buffer that is written anew in each trip of a loop rotates, so that a trip need not wait for the one before; when
+TCM is short, rotation is given up before the program is. Does not know recipes, time, or what a buffer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kernbench.commands import (
+    UNALLOCATED,
+    Block,
+    Buffer,
+    CompositeTemplate,
+    If,
+    Loop,
+    Node,
+    OpSpec,
+    Program,
+    Target,
+    TensorHandle,
+    While,
+    add,
+    affine,
+    scale,
+)
+from kernbench.compiler.errors import error
+from kernbench.compiler.handles import slot_and_offset
+from kernbench.compiler.liveness import Lifetimes, find_lifetimes
+from kernbench.compiler.source import SourceText
+from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Label
+from kernbench.dtypes import i64
+
+ALIGNMENT = 64  # bytes; one line of TCM
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How freely to use TCM. `share`: buffers may follow each other in one place."""
+
+    depth: int
+    share: bool
+    rotate: str  # "all", "loaded" (what DMA writes), "none"
+
+
+@dataclass(slots=True)
+class Item:
+    """A buffer as it is placed: `[first, last]` are the positions at which its bytes are taken."""
+
+    buffer: Buffer
+    slot_bytes: int
+    first: int
+    last: int
+    loop: int | None  # the loop that turns it
+    depth: int
+    address: int = UNALLOCATED
+
+    @property
+    def nbytes(self) -> int:
+        return self.slot_bytes * self.depth
+
+
+@dataclass
+class Layout:
+    items: dict[int, Item]
+    high_water: int
+
+
+@dataclass
+class _Rings:
+    """Tile rings, found before placing: by (id of template, op index), the buffers of each HBM operand."""
+
+    buffers: list[Buffer] = field(default_factory=list)
+    of: dict[tuple[int, int], list[tuple[str, Buffer]]] = field(default_factory=dict)
+
+
+def allocate(program: Program, target: Target, source: SourceText | None = None) -> Program:
+    """The program with addresses; `E_TCM_OVERFLOW` where it does not fit."""
+    with_rings, rings = _add_rings(program, target)
+    lifetimes = find_lifetimes(program.body)
+    _ring_lifetimes(program, rings, lifetimes)
+    plans = _plans(program)
+    for plan in plans:
+        layout = place(with_rings.buffers, lifetimes, plan, target.tcm_bytes)
+        if layout is not None:
+            return _apply(with_rings, lifetimes, layout, rings)
+    raise KernBenchError([_overflow(with_rings, lifetimes, plans[-1], target, source)], EXIT_KERNEL)
+
+
+def fits(program: Program, target: Target) -> bool:
+    try:
+        allocate(program, target)
+    except KernBenchError:
+        return False
+    return True
+
+
+def _plans(program: Program) -> list[Plan]:
+    """From the most generous to the tightest; the first that fits is taken."""
+    deepest = max([2, *(loop.num_stages for loop in _loops(program.body))])
+    depths = range(deepest, 1, -1)
+    return [
+        *(Plan(depth, False, "all") for depth in depths),
+        *(Plan(depth, True, "all") for depth in depths),
+        Plan(2, True, "loaded"),
+        Plan(1, True, "none"),
+    ]
+
+
+def _loops(body: tuple[Node, ...]) -> list[Loop]:
+    found = []
+    for node in body:
+        if isinstance(node, Loop):
+            found.append(node)
+        for part in _parts(node):
+            found.extend(_loops(part))
+    return found
+
+
+def _parts(node: Node) -> tuple[tuple[Node, ...], ...]:
+    match node:
+        case Loop() | Block():
+            return (node.body,)
+        case While():
+            return (node.header, node.body)
+        case If():
+            return (node.then, node.orelse)
+        case _:
+            return ()
+
+
+# --------------------------------------------------------------------------- tile rings
+
+
+def _add_rings(program: Program, target: Target) -> tuple[Program, _Rings]:
+    rings = _Rings()
+    number = max((buffer.id for buffer in program.buffers), default=0)
+    for node in _templates(program.body):
+        for index, op in enumerate(node.ops):
+            for name, handle in _hbm_operands(op):
+                number += 1
+                tile = _tile(op, name, target)
+                nbytes = tile[0] * tile[1] * handle.dtype.nbytes
+                buffer = Buffer(number, f"{handle.name or name}.ring", nbytes, target.tile_buffers)
+                rings.buffers.append(buffer)
+                rings.of.setdefault((node.id, index), []).append((name, buffer))
+    return replace(program, buffers=(*program.buffers, *rings.buffers)), rings
+
+
+def _templates(body: tuple[Node, ...]) -> list[CompositeTemplate]:
+    found = []
+    for node in body:
+        if isinstance(node, CompositeTemplate):
+            found.append(node)
+        for part in _parts(node):
+            found.extend(_templates(part))
+    return found
+
+
+def _hbm_operands(op: OpSpec) -> list[tuple[str, TensorHandle]]:
+    named = [*op.operands.items(), *([("out", op.out)] if op.out is not None else [])]
+    return [(name, handle) for name, handle in named if handle.space == "hbm"]
+
+
+def _tile(op: OpSpec, name: str, target: Target) -> tuple[int, int]:
+    """The native tile of one operand, no larger than the operand itself."""
+    m, k, n = (min(native, op.extra[axis]) for native, axis in zip(target.gemm_tile, ("m", "k", "n"), strict=True))
+    return {"a": (m, k), "b": (k, n), "out": (m, n)}[name]
+
+
+def _ring_lifetimes(program: Program, rings: _Rings, lifetimes: Lifetimes) -> None:
+    """A ring is in use as long as the other operands of its composite are touched, which is one position."""
+    positions = _positions(program.body)
+    for (template, _), named in rings.of.items():
+        position, loop = positions[template]
+        for _, buffer in named:
+            lifetimes.first[buffer.id] = lifetimes.last[buffer.id] = position
+            lifetimes.home[buffer.id] = loop
+            lifetimes.rings.add(buffer.id)
+            lifetimes.made_at[buffer.id] = lifetimes.spans.get(position)
+
+
+def _positions(body: tuple[Node, ...]) -> dict[int, tuple[int, int | None]]:
+    """(position, innermost loop) of each composite, counted as `find_lifetimes` counts."""
+    found: dict[int, tuple[int, int | None]] = {}
+    counter = _Counter(found)
+    counter.sequence(body, None)
+    return found
+
+
+@dataclass
+class _Counter:
+    found: dict[int, tuple[int, int | None]]
+    position: int = 0
+    loops: int = 0
+
+    def sequence(self, body: tuple[Node, ...], loop: int | None) -> None:
+        for node in body:
+            parts = _parts(node)
+            if isinstance(node, Loop | While):
+                index = self.loops
+                self.loops += 1
+                for part in parts:
+                    self.sequence(part, index)
+                self.position += 1
+            elif parts:
+                for part in parts:
+                    self.sequence(part, loop)
+            else:
+                if isinstance(node, CompositeTemplate):
+                    self.found[node.id] = (self.position, loop)
+                self.position += 1
+
+
+# --------------------------------------------------------------------------- placing
+
+
+def place(buffers: tuple[Buffer, ...], lifetimes: Lifetimes, plan: Plan, limit: int) -> Layout | None:
+    """First fit in the order of first use, then (where that leaves holes) the largest first; None if neither fits."""
+    items = [_item(buffer, lifetimes, plan) for buffer in buffers if buffer.id in lifetimes.first]
+    by_use = sorted(items, key=lambda item: (item.first, item.buffer.id))
+    by_size = sorted(items, key=lambda item: (-item.nbytes, item.first, item.buffer.id))
+    for order in (by_use, by_size):
+        high_water = _first_fit(order, limit)
+        if high_water is not None:
+            return Layout({item.buffer.id: item for item in items}, high_water)
+    return None
+
+
+def _item(buffer: Buffer, lifetimes: Lifetimes, plan: Plan) -> Item:
+    ring = buffer.id in lifetimes.rings
+    first, last = lifetimes.first[buffer.id], lifetimes.last[buffer.id]
+    loop = lifetimes.home[buffer.id]
+    turns = plan.rotate == "all" or (plan.rotate == "loaded" and buffer.id in lifetimes.loaded)
+    rotates = loop is not None and turns and buffer.depth == 1 and not buffer.persistent and not ring
+    if loop is not None and (rotates or (buffer.depth > 1 and plan.rotate == "all")):
+        # a slot must not be lent to another buffer while a later trip fills it
+        first, last = lifetimes.loops[loop].first, lifetimes.loops[loop].last
+    if buffer.persistent or not plan.share or (ring and plan.rotate != "none"):
+        first, last = 0, lifetimes.end
+    depth = plan.depth if rotates else buffer.depth
+    return Item(buffer, _aligned(buffer.nbytes), first, last, loop if rotates else None, depth)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _first_fit(items: list[Item], limit: int) -> int | None:
+    placed: list[Item] = []
+    high_water = 0
+    for item in items:
+        taken = sorted(
+            (other.address, other.address + other.nbytes)
+            for other in placed
+            if other.first <= item.last and item.first <= other.last
+        )
+        item.address = _lowest(taken, item.nbytes)
+        high_water = max(high_water, item.address + item.nbytes)
+        if high_water > limit:
+            return None
+        placed.append(item)
+    return high_water
+
+
+def _lowest(taken: list[tuple[int, int]], nbytes: int) -> int:
+    address = 0
+    for start, end in taken:
+        if start - address >= nbytes:
+            break
+        address = max(address, end)
+    return address
+
+
+# --------------------------------------------------------------------------- rewriting
+
+
+def _apply(program: Program, lifetimes: Lifetimes, layout: Layout, rings: _Rings) -> Program:
+    rewriter = _Rewriter(program, lifetimes, layout, rings)
+    body = rewriter.sequence(program.body)
+    buffers = tuple(
+        replace(buffer, depth=layout.items[buffer.id].depth, address=layout.items[buffer.id].address)
+        for buffer in program.buffers
+        if buffer.id in layout.items
+    )
+    return replace(
+        program,
+        body=body,
+        buffers=buffers,
+        tcm_bytes=layout.high_water,
+        register_dtypes=(*program.register_dtypes, *[i64] * rewriter.n_new),
+        register_names=(*program.register_names, *[""] * rewriter.n_new),
+    )
+
+
+class _Rewriter:
+    def __init__(self, program: Program, lifetimes: Lifetimes, layout: Layout, rings: _Rings) -> None:
+        self.layout = layout
+        self.rings = rings
+        self.registers = len(program.register_dtypes)
+        self.rotations: dict[int, tuple[int, int]] = {}  # by loop: its register and depth
+        for item in sorted(layout.items.values(), key=lambda item: item.buffer.id):
+            if item.loop is not None and item.loop not in self.rotations:
+                self.rotations[item.loop] = (self.registers + len(self.rotations), item.depth)
+        self.n_new = len(self.rotations)
+        self.loops = 0
+
+    def sequence(self, body: tuple[Node, ...]) -> tuple[Node, ...]:
+        return tuple(self.node(node) for node in body)
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case Loop():
+                mine = self.turns()
+                return replace(node, body=self.sequence(node.body), rotations=(*node.rotations, *mine))
+            case While():
+                mine = self.turns()
+                header, body = self.sequence(node.header), self.sequence(node.body)
+                return replace(node, header=header, body=body, rotations=(*node.rotations, *mine))
+            case Block():
+                return replace(node, body=self.sequence(node.body))
+            case If():
+                return replace(node, then=self.sequence(node.then), orelse=self.sequence(node.orelse))
+            case CompositeTemplate():
+                ops = tuple(self.op(node.id, index, op) for index, op in enumerate(node.ops))
+                return replace(node, ops=ops, rw_handles=tuple(self.handle(h) for h in node.rw_handles))
+            case _:
+                return map_handles(node, self.handle)
+
+    def turns(self) -> tuple[tuple[int, int], ...]:
+        index = self.loops
+        self.loops += 1
+        return (self.rotations[index],) if index in self.rotations else ()
+
+    def op(self, template: int, index: int, op: OpSpec) -> OpSpec:
+        operands = {name: self.handle(handle) for name, handle in op.operands.items()}
+        out = None if op.out is None else self.handle(op.out)
+        rings = tuple(self.ring(name, buffer) for name, buffer in self.rings.of.get((template, index), ()))
+        extra = {**op.extra, "rings": rings} if op.kind == "gemm" else op.extra
+        return replace(op, operands=operands, out=out, extra=extra)
+
+    def ring(self, name: str, buffer: Buffer) -> tuple[str, int, int, int]:
+        item = self.layout.items[buffer.id]
+        return name, item.address, item.depth, item.slot_bytes
+
+    def handle(self, handle: TensorHandle) -> TensorHandle:
+        if handle.space != "tcm" or handle.is_accumulator:
+            return handle
+        item = self.layout.items[handle.id]
+        slot, offset = slot_and_offset(handle.address)
+        if item.loop is not None:
+            slot = affine(0, {self.rotations[item.loop][0]: 1})
+        return replace(handle, address=add(item.address + offset, scale(slot, item.slot_bytes)))
+
+
+def map_handles(node: Node, change: Callable[[TensorHandle], TensorHandle]) -> Node:
+    """A command with each of its handles changed."""
+    fields: dict[str, Any] = {}
+    for name in ("dst", "src", "index", "mask", "other"):
+        value = getattr(node, name, None)
+        if isinstance(value, TensorHandle):
+            fields[name] = change(value)
+    handles = getattr(node, "handles", None)
+    if handles:
+        fields["handles"] = tuple(change(handle) for handle in handles)
+    return replace(node, **fields) if fields else node
+
+
+# --------------------------------------------------------------------------- too much
+
+
+def _overflow(
+    program: Program, lifetimes: Lifetimes, plan: Plan, target: Target, source: SourceText | None
+) -> Diagnostic:
+    """What is alive where the most is, largest first."""
+    items = [_item(buffer, lifetimes, plan) for buffer in program.buffers if buffer.id in lifetimes.first]
+    peak, live = max(
+        ((at, [item for item in items if item.first <= at <= item.last]) for at in sorted({i.first for i in items})),
+        key=lambda found: sum(item.nbytes for item in found[1]),
+    )
+    needed = sum(item.nbytes for item in live)
+    live.sort(key=lambda item: (-item.nbytes, item.buffer.id))
+    label = _label(lifetimes, peak, live[0], source)
+    text = f"{needed} bytes are needed here, {target.tcm_bytes} are there" if needed > target.tcm_bytes else "here"
+    message = f"kernel `{program.name}` does not fit in TCM: {needed} of {target.tcm_bytes} bytes are in use at once"
+    notes = tuple(_live_line(item, lifetimes) for item in live[:MAX_SHOWN])
+    hidden = len(live) - len(notes)
+    if hidden > 0:
+        rest = sum(item.nbytes for item in live[MAX_SHOWN:])
+        notes = (*notes, f"{rest:>10} bytes  in {hidden} smaller blocks")
+    return error(
+        "E_TCM_OVERFLOW",
+        message,
+        *([replace(label, text=text)] if label is not None else []),
+        notes=notes,
+        help=_advice(live, needed, target.tcm_bytes),
+    )
+
+
+MAX_SHOWN = 12
+
+
+def _label(lifetimes: Lifetimes, peak: int, largest: Item, source: SourceText | None) -> Label | None:
+    span = lifetimes.spans.get(peak) or lifetimes.made_at.get(largest.buffer.id)
+    if span is None or source is None:
+        return None
+    return source.label(span)
+
+
+def _live_line(item: Item, lifetimes: Lifetimes) -> str:
+    span = lifetimes.made_at.get(item.buffer.id)
+    place_ = f"  {span.file}:{span.line}" if span is not None else ""
+    slots = f" in {item.depth} slots" if item.depth > 1 else ""
+    return f"{item.nbytes:>10} bytes  `{item.buffer.name}`{slots}{place_}"
+
+
+def _advice(live: list[Item], needed: int, limit: int) -> str:
+    """How much smaller the largest block must be for the rest to fit beside it."""
+    largest = live[0]
+    rest = needed - largest.nbytes
+    room = (limit - rest) // largest.depth // ALIGNMENT * ALIGNMENT
+    if room > 0:
+        return f"`{largest.buffer.name}` fits with at most {room} bytes instead of {largest.slot_bytes}"
+    return f"the blocks together must shrink by {needed - limit} bytes; use smaller block sizes"
