@@ -59,7 +59,10 @@ class Clock:
 
     def call_at(self, t_ps: int, fn: Callable[..., object], *args: Any) -> None:
         """Run `fn(*args)` at `t_ps`, which is not before now."""
-        self.call_after(t_ps - self.env.now, fn, *args)  # type: ignore[arg-type]
+        env = self.env
+        delay_ps = t_ps - env.now
+        assert delay_ps >= 0 and type(delay_ps) is int, f"a delay of {delay_ps!r} ps"
+        env.schedule(_Call(env, fn, args), NORMAL, delay_ps)
 
     def call_after(self, delay_ps: int, fn: Callable[..., object], *args: Any) -> None:
         """Run `fn(*args)` after `delay_ps`; with 0 still later in this instant, never at once."""
@@ -85,25 +88,22 @@ class Clock:
         left. `max_events` returns early, at the end of an instant, so that a caller can look at limits of its own.
         """
         env, dirty, step = self.env, self._dirty, self.env.step
+        queue = env._queue  # looked at for every event, so a call of `peek` each would be felt
+        last = float("inf") if until_ps is None else until_ps
         left = -1 if max_events is None else max_events
         while True:
-            if dirty and env.peek() > env.now:
+            if dirty and (not queue or queue[0][0] > env.now):
                 self._decide_one()
                 continue
-            head = env.peek()
-            if head == float("inf"):
+            if not queue or queue[0][0] > last:
                 break
-            if until_ps is not None and head > until_ps:
-                break
-            if left == 0 and head > env.now:
+            if left == 0 and queue[0][0] > env.now:
                 return False
             step()
-            if left > 0:
-                left -= 1
-        dry = env.peek() == float("inf")
-        if until_ps is not None and not dry and env.now < until_ps:
+            left -= left > 0
+        if queue and until_ps is not None and env.now < until_ps:
             env.run(until=until_ps)
-        return dry
+        return not queue
 
     def _decide_one(self) -> None:
         server = heappop(self._dirty)[3]
