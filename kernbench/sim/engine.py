@@ -119,7 +119,7 @@ class GraphEngine:
 
     def summary(self, handle: Handle) -> Summary:
         """Where the time of a launch went and what bounded it."""
-        return summarise(self.device, handle, self._times[handle.number], self.op_log)
+        return summarise(self.device, handle, self._times.get(handle.number), self.op_log)
 
     # ----------------------------------------------------------------- requests
 
@@ -195,26 +195,22 @@ class GraphEngine:
         handle.started_ps = self.now_ps
         _, io_cpu = self._entry_points(launch)
         request = self.device.log.intern("/".join(handle.key))
-        before = Busy.sample(self.device)
-
-        def respond(report: LaunchReport) -> None:
-            handle.route.stretch(self.now_ps)
-            handle.results = report.results
-            self.device.sanitizer.end_of_launch()
-            path = self._ways.from_io_cpu(launch.target_sip)
-            back = partial(self._complete, handle, report.fault)
-            self._times[handle.number] = LaunchTimes(report, arrived_ps, request, Busy.sample(self.device) - before)
-            self._memory.travel(handle, path, 0, back, joined=True)
-
-        arrived_ps = 0
+        respond = partial(self._respond, handle, launch.target_sip, request, Busy.sample(self.device))
 
         def arrive() -> None:
-            nonlocal arrived_ps
-            arrived_ps = self.now_ps
             self._record("launch", io_cpu, handle.started_ps, handle, launch.wire_bytes)
             self.device.io_cpus[io_cpu].receive(launch, request, symbols, respond)
 
         self._memory.travel(handle, self._ways.to_io_cpu(launch.target_sip), launch.wire_bytes, arrive)
+
+    def _respond(self, handle: Handle, sip: int, request: int, before: Busy, report: LaunchReport) -> None:
+        """Everything about a launch has ended: its completion leaves `io_cpu`."""
+        handle.route.stretch(self.now_ps)
+        handle.results = report.results
+        self.device.sanitizer.end_of_launch()
+        self._times[handle.number] = LaunchTimes(report, request, Busy.sample(self.device) - before)
+        back = partial(self._complete, handle, report.fault)
+        self._memory.travel(handle, self._ways.from_io_cpu(sip), 0, back, joined=True)
 
     def _complete(self, handle: Handle, fault: DeviceFault | None) -> None:
         handle.complete(self.now_ps, fault)

@@ -42,11 +42,11 @@ class LaunchReport:
     """How a launch ended, and the times that split its latency; `results` are in topology order."""
 
     fault: DeviceFault | None
+    arrived_ps: int  # at IO_CPU
     results: Results = field(default_factory=dict)
     granted_ps: int | None = None  # the PEs were idle
     resident_ps: int | None = None  # the code was there
     barrier_ps: int | None = None
-    ended_ps: int = 0
 
 
 @dataclass(slots=True)
@@ -55,7 +55,6 @@ class _Job:
 
     launch: KernelLaunch
     request: int
-    arrived_ps: int
     respond: Callable[[LaunchReport], None]
     deployed: Deployed
     contexts: dict[Tag, LaunchContext]
@@ -101,9 +100,9 @@ class IoCpu(Component):
             check_arguments(launch, deployed.program, self._ports.resolver)
             contexts = make_contexts(launch, deployed, self._ports.limits, request)
         except DeviceFault as fault:
-            respond(LaunchReport(fault, ended_ps=now))
+            respond(LaunchReport(fault, now))
             return
-        job = _Job(launch, request, now, respond, deployed, contexts, LaunchReport(None))
+        job = _Job(launch, request, respond, deployed, contexts, LaunchReport(None, now))
         self._jobs[request] = job
         self._ports.pool.claim((self.topology_index, request), contexts, partial(self._granted, job))
 
@@ -111,8 +110,8 @@ class IoCpu(Component):
 
     def _granted(self, job: _Job) -> None:
         now = self.clock.now
-        if now > job.arrived_ps:
-            self.record("stall", job.arrived_ps, "pes_busy", job.request)
+        if now > job.report.arrived_ps:
+            self.record("stall", job.report.arrived_ps, "pes_busy", job.request)
         job.report = replace(job.report, granted_ps=now)
         nodes = [self._ports.pe_nodes[tag] for tag in job.contexts]
         absent = sorted((n for n in nodes if job.deployed.residency not in n.resident), key=lambda n: n.topology_index)
@@ -203,7 +202,7 @@ class IoCpu(Component):
         results = dict(sorted(job.results.items(), key=lambda item: order[item[0]].topology_index))
         fault = job.fault or summed_failure(results, job.launch.failure_policy == "collect_all", order)
         self._ports.pool.release(job.contexts)
-        job.respond(replace(job.report, fault=fault, results=results, ended_ps=self.clock.now))
+        job.respond(replace(job.report, fault=fault, results=results))
 
     # ----------------------------------------------------------------- when nothing moves
 

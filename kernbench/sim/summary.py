@@ -57,7 +57,6 @@ class LaunchTimes:
     """What was noted about a launch while it ran."""
 
     report: LaunchReport
-    arrived_ps: int  # at IO_CPU
     request: int  # number in the op log
     busy: Busy
 
@@ -98,8 +97,10 @@ class Summary:
         return {name: ps / 1000 for name, ps in self.terms_ps.items()}
 
 
-def summarise(device: Device, handle: Handle, times: LaunchTimes, log: OpTable) -> Summary:
-    """The summary of a launch that is complete."""
+def summarise(device: Device, handle: Handle, times: LaunchTimes | None, log: OpTable) -> Summary:
+    """The summary of a launch that is complete; `times` is None where a limit ended it first."""
+    if times is None:
+        return Summary(handle.total_ps, {"unfinished": handle.total_ps}, "a limit of the run", {}, (), {}, None)
     exec_ps = handle.pe_exec_ps
     critical = _critical(handle)
     terms = _terms(device, handle, times, log, critical)
@@ -126,10 +127,10 @@ def _terms(device: Device, handle: Handle, times: LaunchTimes, log: OpTable, cri
     """submission → IO_CPU → PEs idle → code there → barrier → (the critical PE's time by cause) → completion."""
     report, start, end = times.report, handle.started_ps, handle.completed_ps
     assert end is not None
-    terms = {"to_io_cpu": times.arrived_ps - start}
+    terms = {"to_io_cpu": report.arrived_ps - start}
     if report.granted_ps is None or report.resident_ps is None or report.barrier_ps is None:
-        return {**terms, "completion": end - times.arrived_ps}
-    terms["pes_busy"] = report.granted_ps - times.arrived_ps
+        return {**terms, "completion": end - report.arrived_ps}
+    terms["pes_busy"] = report.granted_ps - report.arrived_ps
     terms["code_fetch"] = report.resident_ps - report.granted_ps
     result = handle.results[critical] if critical is not None else None
     if result is None or result.exec_start_ps is None or result.exec_end_ps is None:

@@ -394,6 +394,7 @@ def test_a_time_limit_ends_the_run_and_keeps_the_log() -> None:
 
     assert handle.completion.error_code == "E_TIME_LIMIT"
     assert host.engine.now_ps == 100_000_000
+    assert host.engine.summary(handle).terms_ps == {"unfinished": handle.total_ps}
     assert len(host.engine.op_log) > 0
     with pytest.raises(KernBenchError, match="E_TIME_LIMIT"):
         host.read((0, 0, 0), 0, 4)
