@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kernbench.commands import Affine, Int, Operand, Reg, ScalarOp, Special, scale
 from kernbench.compiler.residual import BlockRef, Instr, Place
-from kernbench.compiler.values import Scalar, Shape, int_of, operand_of
+from kernbench.compiler.values import Block, Scalar, Shape, Value, int_of, operand_of
 from kernbench.dtypes import DType, i32, i64
 from kernbench.numerics import evaluate_scalar, wrap
 
@@ -100,6 +100,19 @@ class Emitter:
     def new_block(self, dtype: DType, shape: Shape, name: str = "") -> BlockRef:
         self._n_blocks += 1
         return BlockRef(self._n_blocks, dtype, shape, name)
+
+    def named(self, value: Value, name: str) -> Value:
+        """The value under the name that the kernel gives it: a block that was just made takes it for its own."""
+        if not isinstance(value, Block) or value.ref.name:
+            return value
+        instrs = self._lists[-1]
+        for place in range(len(instrs) - 1, max(len(instrs) - 4, -1), -1):
+            instr = instrs[place]
+            if getattr(instr, "result", None) == value.ref:
+                ref = replace(value.ref, name=name)
+                instrs[place] = replace(instr, result=ref)  # type: ignore[arg-type]
+                return Block(ref)
+        return value
 
     def special(self, what: Special) -> Scalar:
         """A register that PE_CPU sets before the program runs."""

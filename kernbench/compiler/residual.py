@@ -27,7 +27,7 @@ class BlockRef:
     id: int
     dtype: DType
     shape: tuple[int, ...]
-    name: str = ""  # the kernel's own name for it, "" where it has none
+    name: str = field(default="", compare=False)  # the kernel's own name for it, "" where it has none
 
 
 @dataclass(frozen=True, slots=True)
