@@ -5,12 +5,13 @@ Knows hazards in bytes. Does not know what the command does; `dma_command` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from kernbench.diagnostics import Span
 from kernbench.sim.access_eval import Part
 from kernbench.sim.engines.server import Origin
+from kernbench.sim.faults import DeviceFault
 from kernbench.sim.hazards import Footprint
 
 
@@ -19,7 +20,7 @@ class Completion(Protocol):
 
     def completed(self, command: Command) -> None: ...
 
-    def failed(self, command: Command, fault: Exception) -> None: ...
+    def failed(self, command: Command, fault: DeviceFault) -> None: ...
 
 
 class Command:
@@ -44,7 +45,7 @@ class Command:
         self.strict = False  # of a composite: found a conflict at the head of the queue, waits for all before it
         self.issued = False
         self.complete = False
-        self.waiters: list[Callable[[Command], None]] = []
+        self.waiters: list[tuple[Command, bool]] = []  # younger ones; True: both are composites
 
     def start(self, completion: Completion) -> None:
         raise NotImplementedError

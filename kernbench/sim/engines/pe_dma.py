@@ -33,12 +33,12 @@ class Transfer:
 
     __slots__ = (
         "done", "head_ps", "name_id", "nbytes", "origin", "params_id", "part", "pools", "ready_ps", "stage",
-        "start_ps", "tile", "weights",
+        "start_ps", "tag", "tile", "weights",
     )  # fmt: skip
 
     def __init__(
         self, origin: Origin, tile: int, stage: int, part: Part | None, done: Callable[[Transfer], None],
-        name_id: int, params_id: int,
+        name_id: int, params_id: int, tag: Any = None,
     ) -> None:  # fmt: skip
         self.origin = origin
         self.tile = tile
@@ -48,6 +48,7 @@ class Transfer:
         self.done = done
         self.name_id = name_id
         self.params_id = params_id
+        self.tag = tag  # the owner's own
         self.head_ps = 0
         self.pools: tuple[int, ...] = ()
         self.weights: Weights | None = None

@@ -1,0 +1,352 @@
+"""A composite under way: ops before the loop, the tile loop, ops after it; stages go to the engines as they can.
+
+Tiles go in the order m, n, k. Operand tiles are read ahead into their rings; a product goes through its K_TILE ops,
+an output tile through its OUTPUT_TILE ops, STORE and, for an `out` in HBM, DMA_WRITE. Two accumulators: a third
+output tile waits until the first is stored. Does not know queues, hazards or where the command came from.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kernbench.sim import part_io
+from kernbench.sim.access_eval import BoxForm, Part, locate_box, place_number
+from kernbench.sim.composite_form import Binding, CompositeForm, HbmOperand, Strides
+from kernbench.sim.composite_values import CompositeValues
+from kernbench.sim.dma_command import require_writable
+from kernbench.sim.engines.pe_dma import Transfer
+from kernbench.sim.engines.server import Origin
+from kernbench.sim.faults import DeviceFault
+from kernbench.sim.memory import UNWRITTEN
+from kernbench.sim.pe_command import Command, Completion
+from kernbench.sim.pe_parts import PeParts
+from kernbench.sim.plan import STAGE_AFTER, STAGE_MATH, STAGE_READ_A, STAGE_READ_B, STAGE_WRITE, Loop
+from kernbench.sim.registers import Registers
+from kernbench.sim.rings import Ring, Stream
+from kernbench.sim.windows import Window, Windows
+
+ACCUMULATORS = 2  # output tiles of one composite between their first product and the end of STORE
+_MAX_K_OPS = 1024  # stage numbers of OUTPUT_TILE ops start behind those of K_TILE ops
+_FIRST_STAGE = {"a": STAGE_READ_A, "b": STAGE_READ_B}
+
+
+class Place:
+    """An HBM operand at one dispatch."""
+
+    __slots__ = ("base", "operand", "strides")
+
+    def __init__(self, operand: HbmOperand, base: int, strides: Strides) -> None:
+        self.operand = operand
+        self.base = base
+        self.strides = strides
+
+
+class TileMove:
+    """A tile on its way between memory and its ring."""
+
+    __slots__ = ("box", "left", "name", "parts", "slot", "window")
+
+    def __init__(self, name: str, box: BoxForm, window: Window, parts: tuple[Part, ...]) -> None:
+        self.name = name
+        self.box = box
+        self.window = window
+        self.parts = parts
+        self.left = len(parts)
+        self.slot = -1
+
+
+class CompositeCommand(Command):
+    __slots__ = (
+        "_completion", "_fetching", "_form", "_holding", "_loop", "_outputs_stored", "_parts", "_pending_writes",
+        "_places", "_staged", "_streams", "_submitted", "_values", "_windows", "rings",
+    )  # fmt: skip
+
+    is_composite = True
+
+    def __init__(
+        self, form: CompositeForm, origin: Origin, program: int, binding: Binding, parts: PeParts, windows: Windows
+    ) -> None:
+        super().__init__(origin, program, binding.footprint, form.template.span)
+        self._form = form
+        self._parts = parts
+        self._windows = windows
+        self._places: dict[str, Place] = {}
+        self._streams: dict[str, Stream] = {}
+        self._values: CompositeValues | None = None
+        self.rings: dict[int, Ring] = {}  # the PE's, by TCM address
+
+    @classmethod
+    def make(
+        cls, form: CompositeForm, origin: Origin, program: int, registers: Registers, windows: Windows, parts: PeParts
+    ) -> CompositeCommand:
+        """The command at this dispatch; a fault where its addresses are wrong."""
+        binding = form.bind(registers, parts.tcm.capacity_bytes)
+        command = cls(form, origin, program, binding, parts, windows)
+        if form.hbm:
+            command._locate(registers)
+        if form.values:
+            command._values = CompositeValues(form, binding, registers, parts)
+        return command
+
+    def _locate(self, registers: Registers) -> None:
+        """Check the operands in HBM as wholes, and note what they touch."""
+        for name, operand in self._form.hbm.items():
+            place = Place(operand, operand.read_base(registers), operand.read_strides(registers))
+            self._places[name] = place
+            box = operand.box(place.strides, operand.handle.shape)
+            window, touched = locate_box(self._windows, place.base, box, 64)
+            if name == "out":
+                require_writable(window)
+                self.hbm_writes = touched
+            else:
+                self.hbm_reads = (*self.hbm_reads, *touched)
+
+    # ----------------------------------------------------------------- before the loop
+
+    def start(self, completion: Completion) -> None:
+        self._completion = completion
+        if self._values is not None:
+            self._values.begin()
+        if self._form.before:
+            self._parts.math.submit(self.origin, -1, 0, self._form.before, self._before_done)
+        else:
+            self._start_loop()
+
+    def _before_done(self) -> None:
+        if self._values is not None:
+            self._values.run_whole(self._form.plan.before)
+        self._start_loop()
+
+    def _start_loop(self) -> None:
+        loop = self._form.plan.loop
+        if loop is None:
+            self._finish()
+            return
+        self._loop: Loop = loop
+        self._submitted = 0  # steps whose FETCH has been asked for
+        self._fetching = False
+        self._outputs_stored = 0
+        self._pending_writes = 0
+        self._staged = 0  # output tiles in their ring, on the way to HBM
+        self._holding: deque[int] = deque()  # output tiles that wait for a slot of that ring
+        for name in ("a", "b"):
+            if name in self._places:
+                self._streams[name] = self._stream(name, loop)
+        for stream in self._streams.values():
+            stream.advance()
+        self._fetch_next()
+
+    def _stream(self, name: str, loop: Loop) -> Stream:
+        ring = self._ring(name)
+        _, count_k, count_n = loop.counts
+        if name == "a":
+            span = count_k * count_n  # steps of one row of tiles
+
+            def tile_at(step: int) -> int:
+                return step // span * count_k + step % count_k
+
+        else:
+            inner = count_n * count_k
+
+            def tile_at(step: int) -> int:
+                return step % inner
+
+        def load(step: int, slot: int) -> None:
+            self._read_tile(name, step, slot)
+
+        return Stream(ring, loop.total, tile_at, load)
+
+    def _ring(self, name: str) -> Ring:
+        """The ring at the operand's place in TCM, which other commands may have used; without a place, its own."""
+        slots = self._form.hbm[name].slots
+        if name not in self._form.rings:
+            return Ring(slots)
+        address = self._form.rings[name][0]
+        ring = self.rings.get(address)
+        if ring is None or len(ring.slots) != slots:
+            ring = self.rings[address] = Ring(slots)
+        return ring
+
+    # ----------------------------------------------------------------- operand tiles
+
+    def _read_tile(self, name: str, step: int, slot: int) -> None:
+        m0, k0, n0 = self._loop.at(step)
+        m, k, n = self._loop.extents(m0, k0, n0)
+        place = self._places[name]
+        move = self._move(place, (m0, k0), (m, k)) if name == "a" else self._move(place, (k0, n0), (k, n))
+        move.slot = slot
+        operand, first = place.operand, _FIRST_STAGE[name]
+        for index, part in enumerate(move.parts):
+            transfer = Transfer(
+                self.origin, step, first + index, part, self._part_read, operand.name_id, operand.params_id, move
+            )
+            self._parts.dma.read.submit(transfer)
+
+    def _move(self, place: Place, first: tuple[int, int], extents: tuple[int, int]) -> TileMove:
+        operand, strides = place.operand, place.strides
+        base = place.base + operand.handle.dtype.nbytes * (first[0] * strides[0] + first[1] * strides[1])
+        box = operand.box(strides, extents)
+        window, parts = locate_box(self._windows, base, box, 64)
+        return TileMove(operand.name, box, window, parts)
+
+    def _part_read(self, transfer: Transfer) -> None:
+        move: TileMove = transfer.tag
+        move.left -= 1
+        part = transfer.part
+        assert part is not None
+        if self._parts.sanitizer.active:
+            self._guarded(self._watch_read, move, part)
+        if self._values is not None:
+            self._values.read_part(move.name, move.slot, move.box, part)
+        if move.left == 0:
+            stream = self._streams[move.name]
+            stream.loaded += 1
+            if self._values is not None:
+                stream.values[move.slot] = self._values.take_tile(move.name, move.slot, move.box)
+            self._fetch_next()
+
+    def _watch_read(self, move: TileMove, part: Part) -> None:
+        if part_io.part_has(self._parts.memory.slice(*part.place), part, UNWRITTEN):
+            self._parts.sanitizer.unwritten_read(move.window.name, self.span)
+
+    def _watch_write(self, part: Part) -> None:
+        starts, sizes = part_io.part_runs(part)
+        self._parts.sanitizer.stored(place_number(part.place), self.program, starts, sizes, self.span)
+
+    def _guarded(self, watch: Callable[..., None], *args: Any) -> None:
+        try:
+            watch(*args)
+        except DeviceFault as fault:
+            self._completion.failed(self, fault)
+
+    # ----------------------------------------------------------------- products
+
+    def _fetch_next(self) -> None:
+        """Ask for the next tile's FETCH, if its operands are in TCM and an accumulator is free for it."""
+        step = self._submitted
+        if self._fetching or step == self._loop.total:
+            return
+        for stream in self._streams.values():
+            if not stream.ready:
+                return
+        count_k = self._loop.counts[1]
+        if step % count_k == 0 and step // count_k - self._outputs_stored >= ACCUMULATORS:
+            return
+        self._fetching = True
+        self._submitted += 1
+        tile = self._form.tiles[self._loop.extents(*self._loop.at(step))][0]
+        self._parts.gemm.submit(self.origin, step, tile, self._form.params_id, self)
+
+    def fetched(self, j: int, product_ps: int) -> None:
+        self._fetching = False
+        slots = {name: stream.fetch() for name, stream in self._streams.items()}
+        if self._values is not None:
+            held = {name: self._streams[name].values[slot] for name, slot in slots.items()}
+            self._values.multiply(self._loop, j, held)
+        last = (j + 1) % self._loop.counts[1] == 0
+        if last or self._form.plan.k_ops:
+            self._parts.clock.call_at(product_ps, self._multiplied, j, last)
+        for stream in self._streams.values():
+            stream.let_next()
+        self._fetch_next()
+
+    def _multiplied(self, j: int, last: bool) -> None:
+        chain = self._form.tiles[self._loop.extents(*self._loop.at(j))][1]
+        if chain:
+            self._parts.math.submit(self.origin, j, STAGE_MATH, chain, self._partial_done, j, last)
+        else:
+            self._accumulated(j)
+
+    def _partial_done(self, j: int, last: bool) -> None:
+        if self._values is not None:
+            self._values.run_partial(self._form.plan.k_ops, self._loop, j)
+        if last:
+            self._accumulated(j)
+
+    # ----------------------------------------------------------------- output tiles
+
+    def _accumulated(self, j: int) -> None:
+        chain = self._form.tiles[self._loop.extents(*self._loop.at(j))][2]
+        if chain:
+            self._parts.math.submit(self.origin, j, STAGE_MATH + _MAX_K_OPS, chain, self._epilogue_done, j)
+        else:
+            self._to_store(j)
+
+    def _epilogue_done(self, j: int) -> None:
+        if self._values is not None:
+            self._values.run_output(self._form.plan.out_ops, self._loop, j)
+        self._to_store(j)
+
+    def _to_store(self, j: int) -> None:
+        """STORE it, once the ring on the way to HBM has room."""
+        out = self._form.hbm.get("out")
+        if out is not None:
+            if self._staged == out.slots:
+                self._holding.append(j)
+                return
+            self._staged += 1
+        tile = self._form.tiles[self._loop.extents(*self._loop.at(j))][0]
+        self._parts.store.submit(self.origin, j, tile, self._form.params_id, self)
+
+    def stored(self, j: int) -> None:
+        self._outputs_stored += 1
+        if self._values is not None:
+            self._values.store(self._loop, j)
+        if "out" in self._places:
+            self._write_tile(j)
+        self._fetch_next()
+        self._finish_loop()
+
+    def _write_tile(self, j: int) -> None:
+        m0, _, n0 = at = self._loop.at(j)
+        m, _, n = self._loop.extents(*at)
+        place = self._places["out"]
+        move = self._move(place, (m0, n0), (m, n))
+        operand = place.operand
+        self._pending_writes += 1
+        for index, part in enumerate(move.parts):
+            transfer = Transfer(
+                self.origin, j, STAGE_WRITE + index, part, self._part_written, operand.name_id, operand.params_id, move
+            )
+            self._parts.dma.write.submit(transfer)
+
+    def _part_written(self, transfer: Transfer) -> None:
+        move: TileMove = transfer.tag
+        move.left -= 1
+        part = transfer.part
+        assert part is not None
+        if self._parts.sanitizer.active:
+            self._guarded(self._watch_write, part)
+        if self._values is not None:
+            self._values.land(transfer.tile, move.box, part, move.left == 0)
+        else:
+            part_io.forget_part(self._parts.memory.slice(*part.place), part)
+        if move.left == 0:
+            self._pending_writes -= 1
+            self._staged -= 1
+            if self._holding:
+                self._to_store(self._holding.popleft())
+            self._finish_loop()
+
+    # ----------------------------------------------------------------- after the loop
+
+    def _finish_loop(self) -> None:
+        loop = self._loop
+        if self._outputs_stored < loop.counts[0] * loop.counts[2] or self._pending_writes:
+            return
+        if self._form.after:
+            self._parts.math.submit(self.origin, -1, STAGE_AFTER, self._form.after, self._after_done)
+        else:
+            self._finish()
+
+    def _after_done(self) -> None:
+        if self._values is not None:
+            self._values.run_whole(self._form.plan.after)
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._values is not None:
+            self._values.finish()
+        self._completion.completed(self)

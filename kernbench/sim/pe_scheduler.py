@@ -1,0 +1,184 @@
+"""PE_SCHEDULER: takes commands in program order, finds their hazards, and issues each when it may start.
+
+Composites have one queue, plain reads and plain writes one each. A plain DMA waits for the older commands that it
+conflicts with. A composite waits for older DMAs that it conflicts with; if at the head of the queue it conflicts
+with a composite in flight, it waits for all composites before it. Nothing overtakes a blocked composite, unless
+`issue: rw_aware` lets through those that conflict with nothing before them.
+
+Room: commands that have not issued take a place in the queue of `queue_depth`; as many composites may be in flight.
+Decisions are made once an instant. Knows what commands touch. Does not know what they do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from kernbench.sim.access_eval import Part
+from kernbench.sim.clock import Clock
+from kernbench.sim.dma_command import DmaCommand
+from kernbench.sim.faults import DeviceFault
+from kernbench.sim.hazards import Footprints, Range, hbm_conflict, overlap
+from kernbench.sim.pe_command import Command
+from kernbench.sim.topology_schema import Issue
+
+
+class PeScheduler:
+    __slots__ = (
+        "__weakref__", "_clock", "_composites", "_depth", "_failed", "_freed",
+        "_in_flight", "_issue", "_reads",
+        "_room", "_writes", "footprints", "live", "topology_index",
+    )  # fmt: skip
+
+    def __init__(
+        self, clock: Clock, topology_index: int, issue: Issue, queue_depth: int,
+        freed: Callable[[], None], failed: Callable[[Command, DeviceFault], None],
+    ) -> None:  # fmt: skip
+        self.topology_index = topology_index
+        self.footprints = Footprints()  # of the program that runs
+        self.live: dict[Command, None] = {}  # not complete yet, oldest first
+        self._clock = clock
+        self._issue: Issue = issue
+        self._depth = queue_depth
+        self._room = queue_depth
+        self._freed = freed  # called when a place in the queue comes free, or a command is complete
+        self._failed = failed
+        self._composites: deque[Command] = deque()
+        self._reads: deque[Command] = deque()
+        self._writes: deque[Command] = deque()
+        self._in_flight = 0  # composites issued and not complete
+
+    @property
+    def idle(self) -> bool:
+        return not self.live
+
+    @property
+    def has_room(self) -> bool:
+        return self._room > 0
+
+    # ----------------------------------------------------------------- taking commands in
+
+    def enqueue(self, command: Command) -> None:
+        """Take a command; all that it must wait for is before it."""
+        assert self._room > 0, "PE_CPU hands over a command only when there is room"
+        self._room -= 1
+        self._find_hazards(command)
+        self.live[command] = None
+        self._queue_of(command).append(command)
+        self._clock.defer(self)
+
+    def _queue_of(self, command: Command) -> deque[Command]:
+        if isinstance(command, DmaCommand):
+            return self._reads if command.is_read else self._writes
+        return self._composites
+
+    def _find_hazards(self, command: Command) -> None:
+        conflict, footprint = self.footprints.conflict, command.footprint
+        reads, writes = command.hbm_reads, command.hbm_writes
+        for older in self.live:
+            if not conflict(footprint, older.footprint) and (
+                not (reads or writes)
+                or not (older.hbm_reads or older.hbm_writes)
+                or not hbm_conflict(reads, writes, older.hbm_reads, older.hbm_writes)
+            ):
+                continue
+            if command.is_composite and older.is_composite:
+                command.conflicts += 1
+                older.waiters.append((command, True))
+            else:
+                command.older += 1
+                older.waiters.append((command, False))
+
+    # ----------------------------------------------------------------- issue
+
+    def decide(self) -> None:
+        self._issue_dmas(self._reads)
+        self._issue_dmas(self._writes)
+        if self._issue == "in_order":
+            self._issue_in_order()
+        else:
+            self._issue_rw_aware()
+
+    def _issue_dmas(self, queue: deque[Command]) -> None:
+        while queue and queue[0].older == 0:
+            self._start(queue.popleft())
+
+    def _issue_in_order(self) -> None:
+        queue = self._composites
+        while queue and self._in_flight < self._depth and self._may_issue(queue[0], self._in_flight == 0):
+            self._start(queue.popleft())
+
+    def _may_issue(self, command: Command, first: bool) -> bool:
+        """`first`: every composite before it is complete."""
+        if command.conflicts:
+            command.strict = True
+        return command.older == 0 and (first if command.strict else command.conflicts == 0)
+
+    def _issue_rw_aware(self) -> None:
+        """A blocked composite may be passed by those that conflict with none before them."""
+        blocked: deque[Command] = deque()
+        queue = self._composites
+        while queue and self._in_flight < self._depth:
+            command = queue.popleft()
+            if self._may_issue(command, self._in_flight == 0 and not blocked):
+                self._start(command)
+            else:
+                blocked.append(command)
+        blocked.extend(queue)
+        self._composites = blocked
+
+    def _start(self, command: Command) -> None:
+        command.issued = True
+        self._room += 1
+        if command.is_composite:
+            self._in_flight += 1
+        try:
+            command.start(self)
+        except DeviceFault as fault:
+            self._failed(command, fault)
+            self.completed(command)
+            return
+        self._freed()
+
+    # ----------------------------------------------------------------- ends
+
+    def completed(self, command: Command) -> None:
+        command.complete = True
+        del self.live[command]
+        if command.is_composite:
+            self._in_flight -= 1
+        for waiter, as_composite in command.waiters:
+            if as_composite:
+                waiter.conflicts -= 1
+            else:
+                waiter.older -= 1
+        self._clock.defer(self)
+        self._freed()
+
+    def failed(self, command: Command, fault: DeviceFault) -> None:
+        self._failed(command, fault)
+
+    def drop_waiting(self) -> None:
+        """Forget what has not issued: the PE stops."""
+        for queue in (self._composites, self._reads, self._writes):
+            for command in queue:
+                del self.live[command]
+                self._room += 1
+            queue.clear()
+
+    # ----------------------------------------------------------------- what PE_CPU asks
+
+    def touching(self, ranges: Sequence[Range], writers_only: bool = False) -> list[Command]:
+        """The commands not complete yet that touch these bytes of TCM."""
+        return [command for command in self.live if _touches(command, ranges, writers_only)]
+
+    def conflicting(self, reads: Sequence[Part], writes: Sequence[Part]) -> list[Command]:
+        """The commands not complete yet that an access of PE_CPU to memory must come after."""
+        return [c for c in self.live if hbm_conflict(reads, writes, c.hbm_reads, c.hbm_writes)]
+
+
+def _touches(command: Command, ranges: Sequence[Range], writers_only: bool) -> bool:
+    footprint = command.footprint
+    if overlap(ranges, footprint.writes):
+        return True
+    return not writers_only and overlap(ranges, (*footprint.reads, *footprint.rings))
