@@ -74,7 +74,7 @@ def put_over(node: Node, base: T, sink: Sink) -> T:
         if name not in types_of:
             continue
         old = getattr(base, name)
-        if is_dataclass(old):
+        if is_dataclass(old) and not isinstance(old, Node):
             changes[name] = put_over(child, old, sink)
             continue
         value, good = _read(child, types_of[name], _rule(type(base), name), sink)
@@ -108,6 +108,8 @@ def describe(schema: type, path: str = "") -> Iterator[KeyDoc]:
 
 def to_plain(value: Any) -> Any:
     """A schema instance as dicts, lists and plain values, `Decimal` kept; keys at None are left out."""
+    if isinstance(value, Node):
+        return value.plain()
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
         return {name: to_plain(item) for name, item in pairs if item is not None}
@@ -115,7 +117,7 @@ def to_plain(value: Any) -> Any:
         return {name: to_plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
-    return value.plain() if isinstance(value, Node) else value
+    return value
 
 
 def _doc(field: dataclasses.Field[Any]) -> str:
@@ -128,7 +130,7 @@ def _inner_schema(hint: Any) -> tuple[Any, str]:
     places = {tuple: (0, "[]"), dict: (1, ".NAME")}
     at, suffix = places.get(get_origin(hint), (0, ""))
     inner: Any = get_args(hint)[at] if suffix else hint
-    return (inner, suffix) if is_dataclass(inner) else (None, "")
+    return (inner, suffix) if is_dataclass(inner) and inner is not Node else (None, "")
 
 
 @cache
@@ -325,8 +327,6 @@ def _type_name(hint: Any) -> str:
         name = " | ".join(str(arg) for arg in get_args(hint))
     elif get_origin(hint) is tuple:
         name = "a list"
-    elif get_origin(hint) is dict or is_dataclass(hint):
-        name = "a mapping"
     else:
-        name = _TYPE_NAMES[hint]
+        name = _TYPE_NAMES.get(hint, "a mapping")
     return f"{name}, or null" if may_be_null else name
