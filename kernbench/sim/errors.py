@@ -42,6 +42,13 @@ ERRORS: dict[str, str] = {
     "E_READ_ONLY": "a kernel stores to a tensor that it may only read",
     "E_UNINITIALISED_READ": "a kernel reads memory that nobody wrote (a warning unless asked for)",
     "E_UNORDERED_STORES": "two programs of a launch store to the same bytes (a warning unless asked for)",
+    "E_INT32_OFFSET": "an offset that a kernel computes in int32 does not fit in it",
+    "E_KERNEL_ASSERT": "an assertion of a kernel failed",
+    "E_LOOP_STEP": "the step of a loop is 0 at run time",
+    "E_TCM_BOUNDS": "a block does not lie in a PE's scratchpad",
+    "E_GEMM_DTYPE": "PE_GEMM does not multiply values of that type",
+    "E_TIMING_NEEDS_DATA": "an address, a mask or a branch depends on data that timing mode does not compute",
+    "E_LATE_LAUNCH": "a launch reached a PE after the barrier at which it should have started",
     # the end of a run
     "E_DEADLOCK": "nothing is left to happen and somebody still waits",
     "E_TIME_LIMIT": "a run takes more simulated time than it may",

@@ -7,8 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kernbench.sim.engines.pe_dma import PeDma
+from kernbench.sim.engines.pe_gemm import PeGemm, StorePort
+from kernbench.sim.engines.pe_math import PeMath
+from kernbench.sim.faults import DeviceFault
+from kernbench.sim.form_context import FormContext
+from kernbench.sim.hazards import Footprints
 from kernbench.sim.launch_context import LaunchContext, PeResult
+from kernbench.sim.pe_code import Code
+from kernbench.sim.pe_cpu import PeCpu
+from kernbench.sim.pe_issue import make_command
+from kernbench.sim.pe_parts import PeParts
+from kernbench.sim.pe_scheduler import PeScheduler
 from kernbench.sim.pe_services import PeServices
+from kernbench.sim.registers import Taint
+from kernbench.sim.tcm import Tcm
 
 Done = Callable[[PeResult], None]
 
@@ -23,19 +36,76 @@ class Pe:
 
     def __init__(self, services: PeServices, sip: int, cube: int, pe: int) -> None:
         self.place = (sip, cube, pe)
-        self.prefix = f"sip{sip}.cube{cube}.pe{pe}"
         self.services = services
+        prefix = f"sip{sip}.cube{cube}.pe{pe}"
+        self.tcm = Tcm(services.spec.tcm.capacity_bytes)
+        self._parts = _make_parts(services, prefix, self.tcm)
+        self._cpu = PeCpu(services, f"{prefix}.pe_cpu", self._parts)
+        self._cpu.scheduler = PeScheduler(
+            services.clock,
+            services.node_index[f"{prefix}.pe_scheduler"],
+            services.spec.pe_scheduler.issue,
+            services.spec.pe_cpu.queue_depth,
+            self._cpu.changed,
+            self._cpu.failed,
+        )
 
     @property
     def idle(self) -> bool:
-        return True
+        return self._cpu.idle
 
     def launch(self, context: LaunchContext, target_start_ps: int | None, done: Done) -> None:
-        raise AssertionError("not wired yet")
+        self._cpu.launch(context, lambda: self._code(context), target_start_ps, done)
 
     def abort(self) -> None:
         """Stop at the next command."""
+        self._cpu.abort()
 
     def busy_ps(self) -> dict[str, int]:
         """Picoseconds in which each engine was at work, by engine name."""
-        return {}
+        parts = self._parts
+        return {
+            "dma_read": parts.dma.read.busy_ps,
+            "dma_write": parts.dma.write.busy_ps,
+            "fetch": parts.gemm.fetch_busy_ps,
+            "gemm": parts.gemm.busy_ps,
+            "math": parts.math.busy_ps,
+            "store": parts.store.busy_ps,
+        }
+
+    def _code(self, context: LaunchContext) -> Code:
+        """The program ready to run; the first PE that needs it makes it for all alike."""
+        services = self.services
+        code: Code | None = services.codes.get(context.digest)
+        if code is None:
+            code = services.codes[context.digest] = prepare(services, context)
+        return code
+
+
+def prepare(services: PeServices, context: LaunchContext) -> Code:
+    program = context.program
+    capacity = services.spec.tcm.capacity_bytes
+    if program.tcm_bytes > capacity:
+        raise DeviceFault("E_TCM_BOUNDS", f"the kernel needs {program.tcm_bytes} bytes of TCM, a PE has {capacity}")
+    computes = services.mode == "data"
+    forms = FormContext(
+        Taint(program, computes), Footprints(), program.register_dtypes, services.log, services.spec, computes
+    )
+    return Code(program, forms, make_command)
+
+
+def _make_parts(services: PeServices, prefix: str, tcm: Tcm) -> PeParts:
+    clock, log, index = services.clock, services.log, services.node_index
+    dma, gemm, math = (f"{prefix}.{name}" for name in ("pe_dma", "pe_gemm", "pe_math"))
+    tcm_index = index[f"{prefix}.tcm"]
+    return PeParts(
+        clock=clock,
+        dma=PeDma(dma, services.spec.pe_dma, services.router, clock, services.network, log, index[dma]),
+        math=PeMath(clock, log, index[math]),
+        gemm=PeGemm(clock, log, index[gemm], tcm_index),
+        store=StorePort(clock, log, tcm_index),
+        tcm=tcm,
+        memory=services.memory,
+        sanitizer=services.sanitizer,
+        computes=services.mode == "data",
+    )

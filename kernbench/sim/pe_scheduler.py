@@ -125,7 +125,7 @@ class PeScheduler:
             else:
                 blocked.append(command)
         blocked.extend(queue)
-        self._composites = blocked
+        self._composites = deque(command for command in blocked if command in self.live)  # a fault drops them all
 
     def _start(self, command: Command) -> None:
         command.issued = True
