@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kernbench.commands import Int, Move, TensorHandle, affine, contiguous_strides
+from kernbench.commands import Int, Move, Reg, TensorHandle, affine, contiguous_strides
 from kernbench.compiler.handles import in_slot
 from kernbench.compiler.residual import (
     BlockCarry,
@@ -82,7 +82,7 @@ class Ring:
     def moves(self) -> tuple[Move, ...]:
         turned = (*self.registers[1:], self.registers[0])
         return tuple(
-            Move(register, affine(0, {source: 1})) for register, source in zip(self.registers, turned, strict=True)
+            Move(register, Reg(source)) for register, source in zip(self.registers, turned, strict=True)
         )
 
 

@@ -101,7 +101,8 @@ class _Scheduler:
     def node(self, node: Node) -> tuple[Node, ...]:
         match node:
             case Loop():
-                return self.loop(replace(node, body=self.sequence(node.body)))
+                invariant, loop = _hoist(replace(node, body=self.sequence(node.body)))
+                return (*invariant, *self.loop(loop))
             case Block():
                 return (replace(node, body=self.sequence(node.body)),)
             case While():
@@ -156,6 +157,23 @@ class _Scheduler:
         if not isinstance(other, TensorHandle | None):
             other = substitute(other, environment)
         return replace(load, id=self.command_id(), dst=dst, access=access, other=other)
+
+
+# --------------------------------------------------------------------------- what does not change
+
+
+def _hoist(loop: Loop) -> tuple[tuple[Node, ...], Loop]:
+    """Scalar instructions whose arguments no trip changes, and the loop without them. None of them can fail."""
+    changing = {loop.var, *_made_registers(loop.body), *(move.dst for move in (*loop.init, *loop.moves))}
+    invariant: list[Node] = []
+    rest: list[Node] = []
+    for node in loop.body:
+        if isinstance(node, ScalarOp) and changing.isdisjoint(registers_of(node.args)):
+            invariant.append(node)
+            changing.discard(node.dst)
+        else:
+            rest.append(node)
+    return tuple(invariant), replace(loop, body=tuple(rest))
 
 
 # --------------------------------------------------------------------------- what can be moved
