@@ -105,7 +105,7 @@ def evaluate_body(frame: Frame, at: Place) -> Value:
         return _value(frame.returns)
     arguments, memo = frame.scope, (frame.path, "returns")
     for _ in range(MAX_WALKS):
-        mark, labels = frame.builder.mark(), frame.walker.labels
+        mark = frame.walker.mark()
         frame.scope, frame.terminated = arguments.copy(), False
         frame.returns = Returns(frame.walker.memo.get(memo))
         with frame.walker.log.trial() as found, frame.builder.region() as body:
@@ -114,8 +114,7 @@ def evaluate_body(frame: Frame, at: Place) -> Value:
         if not frame.returns.changed or frame.returns.label is None:
             break
         frame.walker.memo[memo] = frame.returns.shape
-        frame.builder.rollback(mark)
-        frame.walker.labels = labels
+        frame.walker.rollback(mark)
     frame.walker.log.accept(found)
     returns = frame.returns
     frame.walker.memo[memo] = returns.shape

@@ -19,6 +19,7 @@ from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame, Walker
 from kernbench.compiler.kernel_select import Bound, bind_parameters, select_kernel
 from kernbench.compiler.module_scope import ModuleScope
+from kernbench.compiler.naming import name_blocks
 from kernbench.compiler.residual import Parameter, Place, Residual
 from kernbench.compiler.returns import Returns
 from kernbench.compiler.scope import Silenced, Unusable
@@ -99,7 +100,7 @@ def _elaborate(
         builder.specials,
         tuple(builder.register_dtypes),
         tuple(builder.register_names),
-        builder.instructions,
+        name_blocks(builder.instructions, walker.block_names),
         tuple(_binding_texts(frame)),
     )
 

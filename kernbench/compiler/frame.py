@@ -10,15 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kernbench.commands import Reg
 from kernbench.compiler import ast
 from kernbench.compiler.builder import Builder
+from kernbench.compiler.emitter import Mark
 from kernbench.compiler.fault_log import FaultLog, GiveUp
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.live_names import LiveNames, assigned_names
 from kernbench.compiler.residual import Place
 from kernbench.compiler.returns import Returns, has_return
 from kernbench.compiler.scope import Scope, Silenced
-from kernbench.compiler.values import ERROR, ErrorValue, Value
+from kernbench.compiler.values import ERROR, Block, ErrorValue, Scalar, Value
 from kernbench.diagnostics import Span
 
 if TYPE_CHECKING:
@@ -28,6 +30,14 @@ if TYPE_CHECKING:
 MAX_STEPS = 100_000  # statements walked; inlined helpers and unrolled loops count each time
 
 Path = tuple[object, ...]  # the inlined calls and unrolled trips around a statement
+
+
+@dataclass(frozen=True, slots=True)
+class WalkMark:
+    """How many registers, blocks and labels were given out."""
+
+    emitted: Mark
+    labels: int
 
 
 @dataclass
@@ -41,6 +51,7 @@ class Walker:
     memo: dict[tuple[Path, object], Any] = field(default_factory=dict)  # structures found by earlier walks
     steps: int = 0
     labels: int = 0
+    block_names: dict[int, str] = field(default_factory=dict)
     _live: dict[ast.FunctionDef, LiveNames] = field(default_factory=dict)
 
     def live(self, function: ast.FunctionDef) -> LiveNames:
@@ -51,6 +62,24 @@ class Walker:
     def new_label(self) -> int:
         self.labels += 1
         return self.labels
+
+    def name_value(self, name: str, value: Value) -> None:
+        """Remember the kernel's own name for what a register or block holds, unless it has one."""
+        if isinstance(value, Block):
+            self.block_names.setdefault(value.ref.id, name)
+        elif isinstance(value, Scalar) and isinstance(value.operand, Reg):
+            register = value.operand.index
+            self.builder.register_names[register] = self.builder.register_names[register] or name
+
+    def mark(self) -> WalkMark:
+        return WalkMark(self.builder.mark(), self.labels)
+
+    def rollback(self, mark: WalkMark) -> None:
+        """Take back what a walk gave out that is not kept."""
+        self.builder.rollback(mark.emitted)
+        self.labels = mark.labels
+        for block in [block for block in self.block_names if block > mark.emitted.blocks]:
+            del self.block_names[block]
 
     def count_step(self, at: Place) -> None:
         self.steps += 1

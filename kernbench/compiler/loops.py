@@ -209,7 +209,7 @@ def _until_stable(
     memo = (frame.path, node)
     states = usable_states(frame.builder, walker.memo.get(memo, {}), outer)
     for _ in range(MAX_WALKS):
-        mark, labels = frame.builder.mark(), walker.labels
+        mark = walker.mark()
         carry = Carry(frame, node, certain, states, outer, frame.at(node.span))
         with walker.log.trial() as found:
             frame.depth += 1
@@ -224,8 +224,8 @@ def _until_stable(
                 frame.builder.emit(instr)
             return carry, result
         states = carry.found
-        frame.scope, walker.labels = outer, labels
-        frame.builder.rollback(mark)
+        frame.scope = outer
+        walker.rollback(mark)
     raise AssertionError("what a loop carries does not become stable")
 
 

@@ -67,6 +67,9 @@ class ModuleScope:
     def names(self) -> list[str]:
         return list(self._names)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
     def module(self, name: str) -> ModuleValue | None:
         """The module of the language that a name stands for."""
         entry = self._names.get(name)

@@ -15,6 +15,7 @@ def assign(frame: Frame, target: ast.Expr, value: Value) -> None:
     match target:
         case ast.Name(name):
             frame.scope.bind(name, value, target.span)
+            frame.walker.name_value(name, value)
         case ast.Tuple(elements) | ast.List(elements):
             for element, item in zip(elements, _unpacked(frame, target, len(elements), value), strict=True):
                 assign(frame, element, item)
