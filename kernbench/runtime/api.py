@@ -6,7 +6,7 @@ the device is whatever fulfils `DevicePort`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -37,6 +37,7 @@ from kernbench.runtime.tensor import Array, HostTensor
 
 Buffer = bytes | Array
 Phase = Literal["upload", "deploy", "launch", "readback"]
+READ_AHEAD_BYTES = 1 << 28  # that a tensor brings back before the host has looked at any of them
 PHASES: tuple[Phase, ...] = ("upload", "deploy", "launch", "readback")
 
 
@@ -99,6 +100,7 @@ class Runtime:
         self.allocator = HbmAllocator(shape.hbm_bytes)
         self.phases_ps: dict[Phase, int] = dict.fromkeys(PHASES, 0)
         self.sent = Sent()
+        self._open: list[tuple[Request, Handle]] = []
 
     # ------------------------------------------------------------------ tensors
 
@@ -123,9 +125,10 @@ class Runtime:
         placed = tensor.host.placed()
         for shard in tensor.pa_map.shards:
             part = placed[shard.offset_bytes : shard.offset_bytes + shard.nbytes]
-            self._write("upload", shard.tag, shard.pa, part, tensor.host.name)
+            self._write(shard.tag, shard.pa, part, tensor.host.name)
+        self._complete("upload")
 
-    def _write(self, phase: Phase, tag: Tag, pa: int, data: Array, label: str) -> None:
+    def _write(self, tag: Tag, pa: int, data: Array, label: str) -> None:
         zeros = not data.any()
         name = None if zeros else content_hash(data.data)
         message = MemoryWrite(
@@ -141,27 +144,44 @@ class Runtime:
             debug_label=label,
             host_buffer=name,
         )
-        self._complete(phase, message, {} if name is None else {name: data})
+        self._submit(message, {} if name is None else {name: data})
 
     def read(self, tensor: DeviceTensor) -> tuple[Array | None, bool]:
         """The array as the device left it (None without data), and whether copies of it differ from the first."""
         copies = tensor.pa_map.is_replicated
         placed = np.empty(tensor.host.nbytes, np.uint8)
         complete, differ = True, False
-        for index, shard in enumerate(tensor.pa_map.shards):
-            part = self._read(shard, tensor.host.name)
+        for index, (shard, part) in enumerate(self._parts(tensor)):
             complete = complete and part is not None
             if part is None:
                 continue
-            where = slice(shard.offset_bytes, shard.offset_bytes + shard.nbytes)
             if copies and index > 0:
                 differ = differ or not np.array_equal(placed, part)
             else:
-                placed[where] = part
+                placed[shard.offset_bytes : shard.offset_bytes + shard.nbytes] = part
         return (tensor.host.restore(placed) if complete else None), differ
 
-    def _read(self, shard: TensorShard, label: str) -> Array | None:
-        message = MemoryRead(
+    def _parts(self, tensor: DeviceTensor) -> Iterator[tuple[TensorShard, Array | None]]:
+        """Each shard with its bytes; no more are under way at once than `READ_AHEAD_BYTES`."""
+        waiting: list[tuple[TensorShard, Handle]] = []
+        room = READ_AHEAD_BYTES
+        for shard in tensor.pa_map.shards:
+            waiting.append((shard, self._submit(self._read_of(shard, tensor.host.name), {})))
+            room -= shard.nbytes
+            if room <= 0:
+                yield from self._arrived(waiting)
+                waiting, room = [], READ_AHEAD_BYTES
+        yield from self._arrived(waiting)
+
+    def _arrived(self, waiting: list[tuple[TensorShard, Handle]]) -> Iterator[tuple[TensorShard, Array | None]]:
+        if waiting:
+            self._complete("readback")
+        for shard, handle in waiting:
+            data = handle.data
+            yield shard, None if data is None else np.frombuffer(data, np.uint8)
+
+    def _read_of(self, shard: TensorShard, label: str) -> MemoryRead:
+        return MemoryRead(
             **self._envelope(shard.sip),
             src_sip=shard.sip,
             src_cube=shard.cube,
@@ -170,15 +190,14 @@ class Runtime:
             nbytes=shard.nbytes,
             debug_label=label,
         )
-        data = self._complete("readback", message, {}).data
-        return None if data is None else np.frombuffer(data, np.uint8)
 
     # ------------------------------------------------------------------ kernels
 
     def deploy(self, name: str, code: bytes, tag: Tag) -> KernelRef:
         """Write a kernel's code, without its debug section, to the HBM slice of a PE."""
         pa = self.allocator.allocate(tag, len(code), f"kernel `{name}`")
-        self._write("deploy", tag, pa, np.frombuffer(code, np.uint8), name)
+        self._write(tag, pa, np.frombuffer(code, np.uint8), name)
+        self._complete("deploy")
         return KernelRef(
             name=name,
             kind="deployed",
@@ -215,7 +234,9 @@ class Runtime:
             },
             debug_label=kernel.name,
         )
-        return self._submit("launch", message, beside)
+        handle = self._submit(message, beside)
+        self._wait("launch")
+        return handle
 
     # ------------------------------------------------------------------ requests
 
@@ -226,22 +247,28 @@ class Runtime:
             "target_device": f"sip:{sip}",
         }
 
-    def _submit(self, phase: Phase, message: Request, buffers: Mapping[str, Buffer]) -> Handle:
+    def _submit(self, message: Request, buffers: Mapping[str, Buffer]) -> Handle:
+        """Hand a request over. Requests of one correlation are served one after the other, in this order."""
+        handle = self.device.submit(message, buffers)
         self.sent.requests.append(message)
         self.sent.buffers.update(buffers)
-        before = self.device.now_ps
-        handle = self.device.submit(message, buffers)
-        self.device.run()
-        self.phases_ps[phase] += self.device.now_ps - before
+        self._open.append((message, handle))
         return handle
 
-    def _complete(self, phase: Phase, message: Request, buffers: Mapping[str, Buffer]) -> Handle:
-        """Submit a request that must go well."""
-        handle = self._submit(phase, message, buffers)
-        failure = failure_of(handle, f"{message.msg_type} of `{message.debug_label}`")
-        if failure is not None:
-            raise KernBenchError([failure], EXIT_SIMULATION)
-        return handle
+    def _wait(self, phase: Phase) -> list[tuple[Request, Handle]]:
+        """Let time pass until every open request is complete."""
+        done, self._open = self._open, []
+        before = self.device.now_ps
+        self.device.run()
+        self.phases_ps[phase] += self.device.now_ps - before
+        return done
+
+    def _complete(self, phase: Phase) -> None:
+        """Wait for open requests, which must go well."""
+        for message, handle in self._wait(phase):
+            failure = failure_of(handle, f"{message.msg_type} of `{message.debug_label}`")
+            if failure is not None:
+                raise KernBenchError([failure], EXIT_SIMULATION)
 
 
 def failure_of(handle: Handle, what: str) -> Diagnostic | None:

@@ -43,15 +43,17 @@ class Answer:
 
 
 class Memory:
-    """A device that takes 10 ns a request, and fails those for a PE in `broken`."""
+    """A device that takes 10 ns a request, one after the other, and fails those for a PE in `broken`."""
 
     def __init__(self, broken: int = -1, silent: bool = False) -> None:
         self.now_ps, self.broken, self.silent = 0, broken, silent
         self.bytes: dict[tuple[int, int], bytes] = {}  # (sip, pa) → content
         self.requests: list[Request] = []
+        self.waiting = 0
 
     def submit(self, message: Request, buffers: Mapping[str, Buffer] | None = None) -> Answer:
         self.requests.append(message)
+        self.waiting += 1
         if self.silent:
             return Answer(None)
         if isinstance(message, MemoryWrite):
@@ -70,7 +72,8 @@ class Memory:
         return content
 
     def run(self) -> None:
-        self.now_ps += 10_000
+        self.now_ps += 10_000 * self.waiting
+        self.waiting = 0
 
 
 def placed(runtime: Runtime, array: np.ndarray[Any, Any], placement: Placement, name: str = "x") -> Any:
