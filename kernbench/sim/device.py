@@ -91,7 +91,7 @@ class Device:
             node = _pe_node(tag, "pe_cpu")
             ends.setdefault(tag[:2], {})[tag] = PeEnd(tag, pe, node, self.graph.nodes[node].index)
         return {
-            cube: MCpu(self._base(f"sip{cube[0]}.cube{cube[1]}.m_cpu"), self.courier, of_cube)
+            cube: MCpu(self._base(f"sip{cube[0]}.cube{cube[1]}.m_cpu"), cube, self.courier, of_cube)
             for cube, of_cube in ends.items()
         }
 

@@ -12,7 +12,16 @@ from functools import partial
 
 from kernbench.messages import KernelLaunch, Tag
 from kernbench.sim.component import Component, Courier
-from kernbench.sim.device_messages import KernelLaunchMsg, LaunchPorts, Results
+from kernbench.sim.device_messages import (
+    AbortMsg,
+    CodeFetchMsg,
+    CubeDoneMsg,
+    CubeFailedMsg,
+    KernelLaunchMsg,
+    LaunchId,
+    LaunchPorts,
+    Results,
+)
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.launch_context import LaunchContext, PeResult
 from kernbench.sim.launch_plan import DeviceLimits, check_arguments, check_targets, make_contexts
@@ -54,7 +63,7 @@ class _Job:
     """A launch in this IO_CPU."""
 
     launch: KernelLaunch
-    request: int
+    id: LaunchId
     respond: Callable[[LaunchReport], None]
     deployed: Deployed
     contexts: dict[Tag, LaunchContext]
@@ -102,7 +111,7 @@ class IoCpu(Component):
         except DeviceFault as fault:
             respond(LaunchReport(fault, now))
             return
-        job = _Job(launch, request, respond, deployed, contexts, LaunchReport(None, now))
+        job = _Job(launch, LaunchId(*launch.key, request), respond, deployed, contexts, LaunchReport(None, now))
         self._jobs[request] = job
         self._ports.pool.claim((self.topology_index, request), contexts, partial(self._granted, job))
 
@@ -111,31 +120,29 @@ class IoCpu(Component):
     def _granted(self, job: _Job) -> None:
         now = self.clock.now
         if now > job.report.arrived_ps:
-            self.record("stall", job.report.arrived_ps, "pes_busy", job.request)
+            self.record("stall", job.report.arrived_ps, "pes_busy", job.id.request)
         job.report = replace(job.report, granted_ps=now)
         nodes = [self._ports.pe_nodes[tag] for tag in job.contexts]
         absent = sorted((n for n in nodes if job.deployed.residency not in n.resident), key=lambda n: n.topology_index)
         job.missing = len(absent)
-        for number, node in enumerate(absent):
-            self._fetch(job, node, number)
+        for node in absent:
+            self._fetch(job, node, CodeFetchMsg(job.id, node.node, job.deployed.nbytes_code))
         if not absent:
             self._start(job)
 
-    def _fetch(self, job: _Job, node: PeNode, number: int) -> None:
+    def _fetch(self, job: _Job, node: PeNode, msg: CodeFetchMsg) -> None:
         """Order the code at its memory; it flows to the PE, which tells us that it is there."""
         courier, source, asked_ps = self._ports.courier, job.deployed.node, self.clock.now
         route = courier.router.route(source, node.node)
 
         def send() -> None:
-            key = (node.topology_index, job.request, number)
-            courier.data(route, job.deployed.nbytes_code, key, arrived, route.first_overhead_ps)
+            key = (node.topology_index, job.id.request)
+            courier.data(route, msg.nbytes, key, arrived, route.first_overhead_ps)
 
         def arrived() -> None:
             name = self.log.intern(job.launch.kernel_ref.name)
-            self.log.add(
-                asked_ps, self.clock.now, node.topology_index, _CODE_FETCH, name, job.request,
-                nbytes=job.deployed.nbytes_code,
-            )  # fmt: skip
+            index, request = node.topology_index, job.id.request
+            self.log.add(asked_ps, self.clock.now, index, _CODE_FETCH, name, request, nbytes=msg.nbytes)
             node.resident.add(job.deployed.residency)
             courier.control(node.node, self.node, node.overhead_ps, self._fetched, job)
 
@@ -169,35 +176,37 @@ class IoCpu(Component):
 
     def _send(self, job: _Job, cube: Cube, contexts: dict[Tag, LaunchContext], barrier: int) -> None:
         launch, m_cpu = job.launch, self._ports.m_cpus[cube]
-        msg = KernelLaunchMsg(
-            launch.correlation_id, launch.request_id, contexts, launch.failure_policy, job.request, barrier
-        )
-        ports = LaunchPorts(partial(self._failed, job), partial(self._collect, job, cube))
-        arguments = (msg, self.node, self.clock.now, ports)
+        msg = KernelLaunchMsg(job.id, contexts, launch.failure_policy, barrier)
+        arguments = (msg, self.clock.now, LaunchPorts(self.node, self._failed, self._collect))
         self._ports.courier.control(self.node, m_cpu.node, self.overhead_ps, m_cpu.launch, *arguments)
 
     # ----------------------------------------------------------------- end
 
-    def _failed(self, job: _Job) -> None:
-        """A cube reports a failure before all its PEs have ended: stop the others."""
+    def _failed(self, msg: CubeFailedMsg) -> None:
+        """A cube reports a failure before all its PEs have ended."""
+        self._abort(self._jobs[msg.launch.request])
+
+    def _abort(self, job: _Job) -> None:
+        """Stop what still runs of a launch."""
         if job.aborting:
             return
         job.aborting = True
         for cube in sorted(job.waiting):
             m_cpu = self._ports.m_cpus[cube]
-            self._ports.courier.control(self.node, m_cpu.node, self.overhead_ps, m_cpu.abort, job.request)
+            self._ports.courier.control(self.node, m_cpu.node, self.overhead_ps, m_cpu.abort, AbortMsg(job.id))
 
-    def _collect(self, job: _Job, cube: Cube, results: Results) -> None:
-        job.waiting.remove(cube)
-        job.results.update(results)
-        failed = any(not result.ok for result in results.values())
+    def _collect(self, msg: CubeDoneMsg) -> None:
+        job = self._jobs[msg.launch.request]
+        job.waiting.remove(msg.cube)
+        job.results.update(msg.results)
+        failed = any(not result.ok for result in msg.results.values())
         if not job.waiting:
             self._finish(job)
         elif failed and job.launch.failure_policy == "fail_fast":
-            self._failed(job)
+            self._abort(job)
 
     def _finish(self, job: _Job) -> None:
-        del self._jobs[job.request]
+        del self._jobs[job.id.request]
         order = self._ports.pe_nodes
         results = dict(sorted(job.results.items(), key=lambda item: order[item[0]].topology_index))
         fault = job.fault or summed_failure(results, job.launch.failure_policy == "collect_all", order)
@@ -218,7 +227,7 @@ class IoCpu(Component):
             return False
         job.fault = fault
         job.aborting = False
-        self._failed(job)
+        self._abort(job)
         return True
 
 

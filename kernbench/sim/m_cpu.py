@@ -5,13 +5,21 @@ Knows its PEs and the way to its IO_CPU. Does not know kernels, tensors or other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kernbench.messages import Tag
 from kernbench.sim.component import Component, Courier
-from kernbench.sim.device_messages import KernelLaunchMsg, LaunchPorts
+from kernbench.sim.device_messages import (
+    AbortMsg,
+    CubeDoneMsg,
+    CubeFailedMsg,
+    KernelLaunchMsg,
+    LaunchId,
+    LaunchPorts,
+    PeDoneMsg,
+)
 from kernbench.sim.launch_context import LaunchContext, PeResult
 from kernbench.sim.op_log import KIND
 
@@ -41,7 +49,6 @@ class _Fanout:
     """One launch under way in this cube."""
 
     msg: KernelLaunchMsg
-    io_cpu: str
     ports: LaunchPorts
     results: dict[Tag, PeResult] = field(default_factory=dict)
     aborting: bool = False
@@ -54,60 +61,66 @@ class _Fanout:
 class MCpu(Component):
     """The management CPU of one cube. Its own overhead is paid when a message arrives."""
 
-    __slots__ = ("_courier", "_ends", "_fanouts")
+    __slots__ = ("_courier", "_cube", "_ends", "_fanouts")
 
-    def __init__(self, base: Component, courier: Courier, ends: Mapping[Tag, PeEnd]) -> None:
+    def __init__(self, base: Component, cube: tuple[int, int], courier: Courier, ends: Mapping[Tag, PeEnd]) -> None:
         super().__init__(base.node, base.topology_index, base.overhead_ps, base.clock, base.log)
+        self._cube = cube
         self._courier = courier
         self._ends = dict(ends)
-        self._fanouts: dict[int, _Fanout] = {}
+        self._fanouts: dict[LaunchId, _Fanout] = {}
 
-    def launch(self, msg: KernelLaunchMsg, io_cpu: str, sent_ps: int, ports: LaunchPorts) -> None:
+    @property
+    def idle(self) -> bool:
+        return not self._fanouts
+
+    def launch(self, msg: KernelLaunchMsg, sent_ps: int, ports: LaunchPorts) -> None:
         """Start the PEs that `msg` names; a stamp passes unchanged, and only without one is there one of ours."""
-        self.record("launch", sent_ps, "KernelLaunchMsg", msg.request)
+        self.record("launch", sent_ps, type(msg).__name__, msg.launch.request)
         target_ps = self._local_barrier(msg) if msg.target_start_ps is None else msg.target_start_ps
-        self._fanouts[msg.request] = _Fanout(msg, io_cpu, ports)
-        for tag, context in sorted(msg.contexts.items(), key=lambda item: self._ends[item[0]].topology_index):
-            end = self._ends[tag]
-            arguments = (msg.request, end, context, target_ps, self.clock.now)
-            self._courier.control(self.node, end.node, self.overhead_ps, self._arrive, *arguments)
+        self._fanouts[msg.launch] = _Fanout(msg, ports)
+        for end in self._in_order(msg.contexts):
+            one = replace(msg, contexts={end.tag: msg.contexts[end.tag]}, target_start_ps=target_ps)
+            self._courier.control(self.node, end.node, self.overhead_ps, self._arrive, end, one, self.clock.now)
 
     def _local_barrier(self, msg: KernelLaunchMsg) -> int:
         ways = [self._courier.latency_ps(self.node, self._ends[tag].node, self.overhead_ps) for tag in msg.contexts]
         return self.clock.now + max(ways)
 
-    def _arrive(self, request: int, end: PeEnd, context: LaunchContext, target_ps: int, sent_ps: int) -> None:
-        log = self.log
-        name = log.intern("KernelLaunchMsg")
-        log.add(sent_ps, self.clock.now, end.topology_index, _LAUNCH, name, request)
+    def _in_order(self, tags: Iterable[Tag]) -> list[PeEnd]:
+        return sorted((self._ends[tag] for tag in tags), key=lambda end: end.topology_index)
+
+    def _arrive(self, end: PeEnd, msg: KernelLaunchMsg, sent_ps: int) -> None:
+        """At the PE_CPU."""
+        log, launch = self.log, msg.launch
+        name = log.intern(type(msg).__name__)
+        log.add(sent_ps, self.clock.now, end.topology_index, _LAUNCH, name, launch.request)
 
         def done(result: PeResult) -> None:
-            self._courier.control(end.node, self.node, 0, self._collect, request, end, result, self.clock.now)
+            answer = PeDoneMsg(launch, end.tag, result)
+            self._courier.control(end.node, self.node, 0, self._collect, answer, self.clock.now)
 
-        end.pe.launch(context, target_ps, done)
+        end.pe.launch(msg.contexts[end.tag], msg.target_start_ps, done)
 
-    def abort(self, request: int) -> None:
+    def abort(self, msg: AbortMsg) -> None:
         """Stop the PEs of a launch that have not ended yet; they answer like any other."""
-        fanout = self._fanouts.get(request)
+        fanout = self._fanouts.get(msg.launch)
         if fanout is None or fanout.aborting:
             return
         fanout.aborting = True
-        waiting = [self._ends[tag] for tag in fanout.msg.contexts if tag not in fanout.results]
-        for end in sorted(waiting, key=lambda e: e.topology_index):
+        for end in self._in_order(tag for tag in fanout.msg.contexts if tag not in fanout.results):
             self._courier.control(self.node, end.node, self.overhead_ps, end.pe.abort)
 
-    def _collect(self, request: int, end: PeEnd, result: PeResult, sent_ps: int) -> None:
-        self.record("complete", sent_ps, "KernelDoneMsg", request)
-        fanout = self._fanouts[request]
-        assert end.tag not in fanout.results, f"{end.node} ended twice"
-        fanout.results[end.tag] = result
+    def _collect(self, answer: PeDoneMsg, sent_ps: int) -> None:
+        self.record("complete", sent_ps, type(answer).__name__, answer.launch.request)
+        fanout = self._fanouts[answer.launch]
+        assert answer.tag not in fanout.results, f"PE {answer.tag} ended twice"
+        fanout.results[answer.tag] = answer.result
         if fanout.complete:
-            del self._fanouts[request]
-            self._courier.control(self.node, fanout.io_cpu, self.overhead_ps, fanout.ports.done, fanout.results)
-        elif not result.ok and fanout.msg.failure_policy == "fail_fast" and not fanout.aborting:
-            self.abort(request)
-            self._courier.control(self.node, fanout.io_cpu, self.overhead_ps, fanout.ports.failed)
-
-    @property
-    def idle(self) -> bool:
-        return not self._fanouts
+            del self._fanouts[answer.launch]
+            done = CubeDoneMsg(answer.launch, self._cube, fanout.results)
+            self._courier.control(self.node, fanout.ports.node, self.overhead_ps, fanout.ports.done, done)
+        elif not answer.result.ok and fanout.msg.failure_policy == "fail_fast" and not fanout.aborting:
+            self.abort(AbortMsg(answer.launch))
+            failed = CubeFailedMsg(answer.launch)
+            self._courier.control(self.node, fanout.ports.node, self.overhead_ps, fanout.ports.failed, failed)

@@ -39,7 +39,6 @@ class ScriptedPe(Pe):
         self.tag = (sip, cube, pe)
         self.services = services
         self.plan, self.seen = plan, seen
-        self.commands = 0
         self.running: tuple[Callable[[PeResult], None], int] | None = None
         self.ticket: int | None = None
         self.runs = 0
@@ -47,6 +46,10 @@ class ScriptedPe(Pe):
     @property
     def idle(self) -> bool:
         return self.running is None
+
+    @property
+    def commands(self) -> int:
+        return self.runs
 
     def busy_ps(self) -> dict[str, int]:
         return {}

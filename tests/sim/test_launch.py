@@ -10,7 +10,7 @@ import pytest
 
 from kernbench.diagnostics import KernBenchError
 from kernbench.messages import ScalarArg, Tag, content_hash
-from kernbench.sim.device_messages import KernelLaunchMsg, LaunchPorts
+from kernbench.sim.device_messages import KernelLaunchMsg, LaunchId, LaunchPorts
 from kernbench.sim.engine import GraphEngine, Limits
 from kernbench.sim.launch_plan import programs_of
 from kernbench.sim.topology import load_topology
@@ -107,12 +107,12 @@ def test_m_cpu_stamps_a_barrier_only_where_there_is_none() -> None:
     context = seen[(0, 0, 0)][0]
     m_cpu, clock = host.engine.device.m_cpus[(0, 0)], host.engine.device.clock
     ended: list[Any] = []
-    ports = LaunchPorts(lambda: None, ended.append)
+    ports = LaunchPorts("sip0.io0.io_cpu", lambda msg: None, ended.append)
     for stamp in (None, clock.now + 10**6):
         seen.clear()
         before = clock.now
-        msg = KernelLaunchMsg("c", "r", {(0, 0, 0): context}, "fail_fast", 99, stamp)
-        m_cpu.launch(msg, "sip0.io0.io_cpu", before, ports)
+        msg = KernelLaunchMsg(LaunchId("c", "r", 0), {(0, 0, 0): context}, "fail_fast", stamp)
+        m_cpu.launch(msg, before, ports)
         clock.run()
         _, arrival, start = seen[(0, 0, 0)]
         assert start == (arrival if stamp is None else stamp)
