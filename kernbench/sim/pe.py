@@ -54,6 +54,11 @@ class Pe:
     def idle(self) -> bool:
         return self._cpu.idle
 
+    @property
+    def commands(self) -> int:
+        """Commands dispatched so far, in all launches."""
+        return self._cpu.commands
+
     def launch(self, context: LaunchContext, target_start_ps: int | None, done: Done) -> None:
         self._cpu.launch(context, lambda: self._code(context), target_start_ps, done)
 

@@ -52,7 +52,7 @@ class PeCpu:
     __slots__ = (
         "__weakref__", "_aborted", "_blocked", "_clock", "_code", "_context", "_cycle_ps", "_done", "_epoch",
         "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_log", "_pending", "_programs_left", "_scalar_count",
-        "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "exec_start_ps", "number",
+        "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "commands", "exec_start_ps", "number",
         "parts", "program", "registers", "request", "rings", "scheduler", "time_ps", "topology_index", "windows",
     )  # fmt: skip
 
@@ -65,7 +65,8 @@ class PeCpu:
         self.windows = Windows(())
         self.program = 0  # linear id of the running one
         self.request = 0
-        self.number = 0  # of the next command
+        self.number = 0  # of the next command of this launch
+        self.commands = 0  # of all launches
         self.time_ps = 0  # local time
         self.exec_start_ps: int | None = None
         self._services = services
@@ -222,6 +223,7 @@ class PeCpu:
     def take_number(self) -> int:
         number = self.number
         self.number = number + 1
+        self.commands += 1
         return number
 
     def dispatch(self, command: Command, cost_ps: int, name_id: int, nbytes: int, params_id: int, after: int) -> int:
