@@ -28,6 +28,7 @@ from kernbench.yaml_source import Node, merge, parse_yaml, parse_yaml_file
 
 MAX_EXTENDS = 8
 MAX_NODES = 200_000
+MAX_BYTES_PER_S = 10**15
 GEMM_DTYPES = ("fp64", "fp32", "fp16", "bf16", "fp8", "int32", "int16", "int8", "int4")
 COST_CLASSES: tuple[str, ...] = get_args(CostClass)
 _PHY_NAME = re.compile(r"[A-Za-z0-9_]{1,32}\Z")
@@ -308,4 +309,38 @@ def _check_engines(spec: TopologySpec, tree: Node) -> Iterator[Diagnostic]:
                 )
 
 
-CHECKS = (_check_size, _check_ports, _check_link_ends, _check_routers, _check_geometry, _check_engines)
+def _check_precision(_: TopologySpec, tree: Node) -> Iterator[Diagnostic]:
+    """Bandwidths are counted in whole bytes a second."""
+    for name, node in _leaves(tree):
+        if not name.endswith("_gbs") or not isinstance(node.value, int | Decimal):
+            continue
+        top, bottom = Decimal(node.value).as_integer_ratio()
+        rate, rest = divmod(top * 10**9, bottom)
+        if rest:
+            yield node.error("E_TOPO_PRECISION", f"{node.value} GB/s is no whole number of bytes a second")
+        elif rate > MAX_BYTES_PER_S:
+            yield node.error("E_YAML_RANGE", f"{node.value} GB/s, the most is {MAX_BYTES_PER_S // 10**9}")
+
+
+def _leaves(node: Node) -> Iterator[tuple[str, Node]]:
+    """(key, value) of every plain value of a tree."""
+    waiting = [("", node)]
+    while waiting:
+        name, here = waiting.pop()
+        if isinstance(here.value, dict):
+            waiting.extend(here.items())
+        elif isinstance(here.value, tuple):
+            waiting.extend((name, element) for element in here.value)
+        else:
+            yield name, here
+
+
+CHECKS = (
+    _check_precision,
+    _check_size,
+    _check_ports,
+    _check_link_ends,
+    _check_routers,
+    _check_geometry,
+    _check_engines,
+)

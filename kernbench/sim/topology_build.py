@@ -134,10 +134,7 @@ class Builder:
             return -1
         top, bottom = bw_gbs.as_integer_ratio()
         rate, rest = divmod(top * 10**9, bottom)
-        if rest or not 0 < rate < 1 << 53:
-            message = f"{bw_gbs} GB/s of `{name}` is no whole number of bytes a second up to 2^53"
-            self.sink.add(Diagnostic("E_TOPO_PRECISION", message))
-            rate = max(1, min(rate, 1 << 53))
+        assert rate > 0 and not rest, f"{bw_gbs} GB/s of {name} has been checked"
         self.pools.append(Pool(len(self.pools), name, rate))
         return len(self.pools) - 1
 
