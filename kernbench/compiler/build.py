@@ -91,7 +91,8 @@ class Builder:
         return ".".join(part[1] for part in parts)
 
     def relative_name(self, start: int, end: int, *parts: Token) -> str:
-        return "".join(part[1] for part in parts)
+        names = [part[1] for part in parts if part[1].strip(".")]
+        return "".join(part[1] for part in parts if not part[1].strip(".")) + ".".join(names)
 
     def from_import(
         self, start: int, end: int, module: str, *names: tuple[str, str | None, int, int]
