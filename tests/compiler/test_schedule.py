@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernbench.commands import DmaRead, If, Loop, Target, walk
-from tests.compiler.kernels import TARGET, compiled, run, signature_of
+from tests.compiler.kernels import TARGET, compiled, run
 
 SUM = """
 def total(x, out, n, BLOCK: tl.constexpr, STAGES: tl.constexpr):
@@ -102,7 +102,6 @@ def test_loads_ahead_are_given_up_where_tcm_is_too_small_for_them() -> None:
 
     assert machine.program.tcm_bytes <= tight.tcm_bytes
     assert args["x"].reshape(4, 16).sum(axis=0).tolist() == args["out"].tolist()
-    assert signature_of(**args)["n"] == "i32"
 
 
 INVARIANT = """
