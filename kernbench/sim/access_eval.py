@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench import numerics
+from kernbench.address_map import MAX_OFFSET
 from kernbench.commands import Affine, AxisIndex, IndexExpr, IndexOp, Int, Reg
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.windows import Pieces, Window, Windows
 
 Ints = NDArray[np.int64]
+Runs = tuple[Ints, Ints, Ints]
 Place = tuple[int, int, int]  # (sip, cube, pe) of a slice
 
 ACCESS_BYTES = 64
@@ -40,32 +42,33 @@ def place_number(place: Place) -> int:
 
 
 class Part:
-    """What an access touches in one slice. `offsets`, `sizes`, `at` are None for one run, `low` to `high`.
+    """What an access touches in one slice: bytes `low` to `high`, in one run or in several with gaps.
 
-    `at` says where each run lies in the buffer through which the command moves its bytes.
+    `at` says where each run lies in the buffer through which the command moves its bytes. Runs of a box are made
+    when they are asked for, which timing mode seldom does.
     """
 
-    __slots__ = ("at", "charged", "high", "low", "nbytes", "offsets", "place", "sizes")
+    __slots__ = ("_form", "_runs", "charged", "high", "low", "nbytes", "place")
 
     def __init__(
-        self,
-        place: Place,
-        low: int,
-        high: int,
-        nbytes: int,
-        charged: int,
-        runs: tuple[Ints, Ints, Ints] | None = None,
-    ) -> None:
+        self, place: Place, low: int, high: int, nbytes: int, charged: int, runs: Runs | None = None,
+        form: BoxForm | None = None,
+    ) -> None:  # fmt: skip
         self.place = place
         self.low = low
         self.high = high
         self.nbytes = nbytes
         self.charged = charged  # ≥ nbytes; what the slice's bandwidth is charged with
-        self.offsets: Ints | None = None
-        self.sizes: Ints | None = None
-        self.at: Ints | None = None
-        if runs is not None:
-            self.offsets, self.sizes, self.at = runs
+        self._runs = runs
+        self._form = form  # a box that lies in one slice as a whole
+
+    @property
+    def runs(self) -> Runs | None:
+        """(offset in the slice, size, place in the buffer) of each run; None for one run from 0 on."""
+        if self._runs is None and self._form is not None:
+            starts = self._form.runs
+            self._runs = starts + self.low, np.full(len(starts), self._form.run, np.int64), starts
+        return self._runs
 
     def overlaps(self, other: Part) -> bool:
         """Any byte in common; exact where both are runs with gaps."""
@@ -77,11 +80,12 @@ class Part:
         return _runs_meet(mine or _one_run(self), theirs or _one_run(other))
 
     def _sorted_runs(self) -> tuple[Ints, Ints] | None:
-        if self.offsets is None:
+        runs = self.runs
+        if runs is None:
             return None
-        assert self.sizes is not None
-        order = np.argsort(self.offsets, kind="stable")
-        return self.offsets[order], (self.offsets + self.sizes)[order]
+        offsets, sizes, _ = runs
+        order = np.argsort(offsets, kind="stable")
+        return offsets[order], (offsets + sizes)[order]
 
 
 def _one_run(part: Part) -> tuple[Ints, Ints]:
@@ -214,10 +218,8 @@ def locate_box(windows: Windows, base: int, form: BoxForm, offset_bits: int) -> 
     if window.geometry.is_row_major:
         segments = window.segments(offset, cover)
         if len(segments) == 1:
-            _, _, sip, cube, pe, _, index = segments[0]
-            shard = window.shards[index]
-            low = shard.slice_offset + offset - shard.start
-            return window, (_box_part((sip, cube, pe), low, form),)
+            _, _, sip, cube, pe, pa, _ = segments[0]
+            return window, (_box_part((sip, cube, pe), pa & MAX_OFFSET, form),)
     runs = form.runs
     pieces = window.locate(runs + offset, np.full(len(runs), form.run, np.int64))
     return window, _parts(window, pieces, runs)
@@ -226,9 +228,7 @@ def locate_box(windows: Windows, base: int, form: BoxForm, offset_bits: int) -> 
 def _box_part(place: Place, low: int, form: BoxForm) -> Part:
     if form.contiguous:
         return Part(place, low, low + form.cover, form.nbytes, form.nbytes)
-    runs = form.runs
-    sizes = np.full(len(runs), form.run, np.int64)
-    return Part(place, low, low + form.cover, form.nbytes, form.charged(low), (runs + low, sizes, runs))
+    return Part(place, low, low + form.cover, form.nbytes, form.charged(low), form=form)
 
 
 def _parts(window: Window, pieces: Pieces, starts: Ints) -> tuple[Part, ...]:

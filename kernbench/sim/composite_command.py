@@ -172,10 +172,12 @@ class CompositeCommand(Command):
     # ----------------------------------------------------------------- operand tiles
 
     def _read_tile(self, name: str, step: int, slot: int) -> None:
-        m0, k0, n0 = self._loop.at(step)
-        m, k, n = self._loop.extents(m0, k0, n0)
+        tile, _, _, m0, k0, n0 = self._form.step(step)
         place = self._places[name]
-        move = self._move(place, (m0, k0), (m, k)) if name == "a" else self._move(place, (k0, n0), (k, n))
+        if name == "a":
+            move = self._move(place, (m0, k0), (tile.m, tile.k))
+        else:
+            move = self._move(place, (k0, n0), (tile.k, tile.n))
         move.slot = slot
         operand, first = place.operand, _FIRST_STAGE[name]
         for index, part in enumerate(move.parts):
@@ -236,7 +238,7 @@ class CompositeCommand(Command):
             return
         self._fetching = True
         self._submitted += 1
-        tile = self._form.tiles[self._loop.extents(*self._loop.at(step))][0]
+        tile = self._form.step(step).tile
         self._parts.gemm.submit(self.origin, step, tile, self._form.params_id, self)
 
     def fetched(self, j: int, product_ps: int) -> None:
@@ -253,7 +255,7 @@ class CompositeCommand(Command):
         self._fetch_next()
 
     def _multiplied(self, j: int, last: bool) -> None:
-        chain = self._form.tiles[self._loop.extents(*self._loop.at(j))][1]
+        chain = self._form.step(j).k_chain
         if chain:
             self._parts.math.submit(self.origin, j, STAGE_MATH, chain, self._partial_done, j, last)
         else:
@@ -268,7 +270,7 @@ class CompositeCommand(Command):
     # ----------------------------------------------------------------- output tiles
 
     def _accumulated(self, j: int) -> None:
-        chain = self._form.tiles[self._loop.extents(*self._loop.at(j))][2]
+        chain = self._form.step(j).out_chain
         if chain:
             self._parts.math.submit(self.origin, j, STAGE_MATH + _MAX_K_OPS, chain, self._epilogue_done, j)
         else:
@@ -287,7 +289,7 @@ class CompositeCommand(Command):
                 self._holding.append(j)
                 return
             self._staged += 1
-        tile = self._form.tiles[self._loop.extents(*self._loop.at(j))][0]
+        tile = self._form.step(j).tile
         self._parts.store.submit(self.origin, j, tile, self._form.params_id, self)
 
     def stored(self, j: int) -> None:
@@ -300,10 +302,9 @@ class CompositeCommand(Command):
         self._finish_loop()
 
     def _write_tile(self, j: int) -> None:
-        m0, _, n0 = at = self._loop.at(j)
-        m, _, n = self._loop.extents(*at)
+        tile, _, _, m0, _, n0 = self._form.step(j)
         place = self._places["out"]
-        move = self._move(place, (m0, n0), (m, n))
+        move = self._move(place, (m0, n0), (tile.m, tile.n))
         operand = place.operand
         self._pending_writes += 1
         for index, part in enumerate(move.parts):

@@ -6,6 +6,7 @@ Makes the concrete command at dispatch. Knows operands by name, position and spa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from kernbench.commands import CompositeTemplate, IndexOp, OpSpec, Reg, TensorHandle
 from kernbench.dtypes import DType
@@ -22,6 +23,20 @@ from kernbench.sim.registers import Registers, reader, tuple_reader
 
 Strides = tuple[int, ...]
 Chain = tuple[ChainOp, ...]
+
+
+_STEPS_KEPT = 1 << 14
+
+
+class Step(NamedTuple):
+    """One step of a tile loop: its tile, its epilogues, where it lies in the product."""
+
+    tile: Tile
+    k_chain: Chain
+    out_chain: Chain
+    m0: int
+    k0: int
+    n0: int
 
 
 class HbmOperand:
@@ -98,6 +113,7 @@ class CompositeForm:
         self.params_id = log.intern_params({"template": template.id})
         self.before = self._chain(self.plan.before, context)
         self.after = self._chain(self.plan.after, context)
+        self._steps: dict[int, Step] = {}
         self.tiles: dict[tuple[int, int, int], tuple[Tile, Chain, Chain]] = {}  # by extents; K_TILE, OUTPUT_TILE ops
         if self.plan.loop is not None:
             for extents, tile in self.plan.loop.tiles.items():
@@ -129,6 +145,19 @@ class CompositeForm:
         """Registers that its addresses need; values that are not known may stay so in scalars."""
         handles = [*self.views, *(operand.handle for operand in self.hbm.values())]
         return context.taint.of(*(value for h in handles for value in (h.address, *h.strides)))
+
+    def step(self, j: int) -> Step:
+        """Step `j` of the tile loop. Those of a loop of usual size are kept."""
+        found = self._steps.get(j)
+        if found is None:
+            loop = self.plan.loop
+            assert loop is not None
+            at = loop.at(j)
+            tile, k_chain, out_chain = self.tiles[loop.extents(*at)]
+            found = Step(tile, k_chain, out_chain, *at)
+            if j < _STEPS_KEPT:
+                self._steps[j] = found
+        return found
 
     def operand_dtypes(self, name: str) -> tuple[DType, DType]:
         """The type of `a` or `b`, and of the other one."""

@@ -5,10 +5,12 @@ Few runs are copied one by one, many as words with NumPy. Does not know time or 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from kernbench.sim.access_eval import Part
+from kernbench.sim.access_eval import Part, Runs
 from kernbench.sim.memory import MemorySlice
 
 Bytes = NDArray[np.uint8]
@@ -18,65 +20,68 @@ _FEW = 16  # runs copied one by one
 
 
 def read_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
-    if part.offsets is None:
+    if part.runs is None:
         buffer[: part.nbytes] = memory.read(part.low, part.nbytes)
         return
-    assert part.sizes is not None and part.at is not None
-    if len(part.offsets) <= _FEW:
-        for offset, size, at in zip(part.offsets.tolist(), part.sizes.tolist(), part.at.tolist(), strict=True):
+    if len(part.runs[0]) <= _FEW:
+        for offset, size, at in _each(part.runs):
             buffer[at : at + size] = memory.read(offset, size)
         return
-    word, offsets, places = _words(part, len(buffer))
+    word, offsets, places = _words(part.runs, len(buffer))
     _as_words(buffer, word)[places] = memory.gather(offsets, word)
 
 
 def write_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
-    if part.offsets is None:
+    if part.runs is None:
         memory.write(part.low, buffer[: part.nbytes])
         return
-    assert part.sizes is not None and part.at is not None
-    if len(part.offsets) <= _FEW:
-        for offset, size, at in zip(part.offsets.tolist(), part.sizes.tolist(), part.at.tolist(), strict=True):
+    if len(part.runs[0]) <= _FEW:
+        for offset, size, at in _each(part.runs):
             memory.write(offset, buffer[at : at + size])
         return
-    word, offsets, places = _words(part, len(buffer))
+    word, offsets, places = _words(part.runs, len(buffer))
     memory.scatter(offsets, _as_words(buffer, word)[places])
 
 
 def forget_part(memory: MemorySlice, part: Part) -> None:
     """Timing mode: somebody wrote here, without values."""
-    if part.offsets is None:
+    if part.runs is None:
         memory.forget(part.low, part.nbytes)
         return
-    word, offsets, _ = _words(part, 0)
+    word, offsets, _ = _words(part.runs, 0)
     memory.forget_elements(offsets, word)
 
 
 def part_has(memory: MemorySlice, part: Part, state: int) -> bool:
     """Any byte of the part is in that state of `memory.py`."""
-    if part.offsets is None:
+    if part.runs is None:
         return memory.has(state, part.low, part.nbytes)
-    word, offsets, _ = _words(part, 0)
+    word, offsets, _ = _words(part.runs, 0)
     return memory.any_element(state, offsets, word)
 
 
 def part_runs(part: Part) -> tuple[Ints, Ints]:
     """Offsets and sizes of its runs."""
-    if part.offsets is None or part.sizes is None:
+    if part.runs is None:
         return np.array([part.low], np.int64), np.array([part.nbytes], np.int64)
-    return part.offsets, part.sizes
+    return part.runs[0], part.runs[1]
 
 
-def _words(part: Part, buffer_bytes: int) -> tuple[int, Ints, Ints]:
+def _each(runs: Runs) -> Iterator[tuple[int, int, int]]:
+    offsets, sizes, places = runs
+    return zip(offsets.tolist(), sizes.tolist(), places.tolist(), strict=True)
+
+
+def _words(runs: Runs, buffer_bytes: int) -> tuple[int, Ints, Ints]:
     """The runs cut into words: (bytes a word, offset of each in the slice, place of each in the buffer in words)."""
-    assert part.offsets is not None and part.sizes is not None and part.at is not None
-    bits = int(np.bitwise_or.reduce(part.offsets | part.sizes | part.at)) | buffer_bytes | 8
+    starts, sizes, at = runs
+    bits = int(np.bitwise_or.reduce(starts | sizes | at)) | buffer_bytes | 8
     word = bits & -bits  # the largest power of two, up to 8, that divides all of them
-    counts = part.sizes // word
+    counts = sizes // word
     before = np.cumsum(counts) - counts
     step = np.arange(int(counts.sum()), dtype=np.int64)
-    offsets: Ints = np.repeat(part.offsets - before * word, counts) + step * word
-    places: Ints = np.repeat(part.at // word - before, counts) + step
+    offsets: Ints = np.repeat(starts - before * word, counts) + step * word
+    places: Ints = np.repeat(at // word - before, counts) + step
     return word, offsets, places
 
 

@@ -50,7 +50,8 @@ def tcm(
     address: Int, shape: tuple[int, ...], dtype: DType = fp32, name: str = "t", strides: Any = None
 ) -> TensorHandle:
     steps = contiguous_strides(shape) if strides is None else strides
-    return TensorHandle(1, name, address, shape, steps, dtype, "tcm")
+    number = 1 + (address if isinstance(address, int) else address.const)
+    return TensorHandle(number, name, address, shape, steps, dtype, "tcm")
 
 
 def hbm(base: Int, shape: tuple[int, ...], dtype: DType = fp32, name: str = "r", strides: Any = None) -> TensorHandle:
