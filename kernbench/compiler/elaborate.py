@@ -22,7 +22,7 @@ from kernbench.compiler.module_scope import ModuleScope
 from kernbench.compiler.naming import name_blocks
 from kernbench.compiler.residual import Parameter, Place, Residual
 from kernbench.compiler.returns import Returns
-from kernbench.compiler.scope import Silenced, Unusable
+from kernbench.compiler.scope import Silenced
 from kernbench.compiler.source import SourceText
 from kernbench.compiler.statements import STATEMENTS
 from kernbench.compiler.values import Const, DTypeValue, ErrorValue, TupleValue, Value, type_text
@@ -101,7 +101,7 @@ def _elaborate(
         tuple(builder.register_dtypes),
         tuple(builder.register_names),
         name_blocks(builder.instructions, walker.block_names),
-        tuple(_binding_texts(frame)),
+        tuple(walker.bindings.items()),
     )
 
 
@@ -119,6 +119,7 @@ def _bind(frame: Frame, bound: Bound) -> Parameter:
     else:
         value = _constexpr_value(frame, bound)
     frame.scope.bind(name, value, bound.param.span)
+    frame.walker.bindings[name] = type_text(value)
     return Parameter(name, bound.kind, bound.dtype, register)
 
 
@@ -156,10 +157,3 @@ def _poison_unbound(frame: Frame, kernel: ast.FunctionDef) -> None:
     for param in kernel.params:
         if param.name not in frame.scope:
             frame.scope.bind(param.name, ErrorValue(), param.span)
-
-
-def _binding_texts(frame: Frame) -> Iterator[tuple[str, str]]:
-    for name in frame.scope:
-        binding = frame.scope.get(name)
-        if binding is not None and not isinstance(binding.content, Unusable):
-            yield name, type_text(binding.content)

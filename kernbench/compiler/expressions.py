@@ -33,21 +33,16 @@ def evaluate_name(frame: Frame, node: ast.Name) -> Value:
 
 
 def unknown_name(frame: Frame, name: str, at: Place) -> Fault:
-    known = [*frame.scope, *frame.globals.names()]
-    near = nearest(name, known)
-    if near is not None:
-        advice: str | None = f"did you mean `{near}`?"
-    else:
-        advice = _in_language(frame, name, at)
+    advice = _in_language(frame, name, at)
+    if advice is None and (near := nearest(name, [*frame.scope, *frame.globals.names()])) is not None:
+        advice = f"did you mean `{near}`?"
     return fault("E_UNKNOWN_NAME", f"the name `{name}` is not known", at, "not found", help=advice)
 
 
 def _in_language(frame: Frame, name: str, at: Place) -> str | None:
     """Whether an imported module of the language has the name."""
-    for alias in frame.globals.names():
-        module = frame.globals.module(alias)
-        if module is None:
-            continue
+    modules = [(alias, module) for alias in frame.globals.names() if (module := frame.globals.module(alias))]
+    for alias, module in sorted(modules, key=lambda item: item[1].name != "tl"):
         try:
             frame.builder.attribute(module, name, at)
         except Fault:

@@ -15,6 +15,7 @@ from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import Diagnostic, Label, Sink, Span
 
 MAX_ERRORS = 40  # more help nobody, and each costs time on hostile input
+MAX_AT_ONE_PLACE = 3  # of one code, with different messages
 MAX_CALLS_SHOWN = 5
 
 
@@ -30,11 +31,7 @@ class FaultLog:
         self._found: list[Diagnostic] = []
 
     def add(self, fault: Fault) -> None:
-        found = self._located(fault)
-        place = found.primary.span if found.primary is not None else None
-        told = {(d.code, d.primary.span if d.primary is not None else None) for d in self._found}
-        if (found.code, place) not in told:
-            self._found.append(found)
+        self._found.append(self._located(fault))
 
     @contextmanager
     def trial(self) -> Iterator[list[Diagnostic]]:
@@ -49,14 +46,18 @@ class FaultLog:
         self._found.extend(found)
 
     def publish(self, sink: Sink) -> None:
-        seen: set[tuple[str, Span | None]] = set()
+        """Hand on what was found, in order. A helper that is called often is wrong in one place all the same."""
+        told: dict[tuple[str, Span | None], list[str]] = {}
+        shown = 0
         for diagnostic in self._found:
-            key = (diagnostic.code, diagnostic.primary.span if diagnostic.primary is not None else None)
-            if key in seen:
+            place = diagnostic.primary.span if diagnostic.primary is not None else None
+            messages = told.setdefault((diagnostic.code, place), [])
+            if diagnostic.message in messages or len(messages) == MAX_AT_ONE_PLACE:
                 continue
-            seen.add(key)
+            messages.append(diagnostic.message)
             sink.add(diagnostic)
-            if len(seen) == MAX_ERRORS:
+            shown += 1
+            if shown == MAX_ERRORS:
                 sink.add(error("E_TOO_MANY_ERRORS", f"only the first {MAX_ERRORS} errors are shown"))
                 return
 

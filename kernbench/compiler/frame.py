@@ -51,6 +51,7 @@ class Walker:
     memo: dict[tuple[Path, object], Any] = field(default_factory=dict)  # structures found by earlier walks
     steps: int = 0
     labels: int = 0
+    bindings: dict[str, str] = field(default_factory=dict)  # the kernel's names, with their last types as text
     block_names: dict[int, str] = field(default_factory=dict)
     _live: dict[ast.FunctionDef, LiveNames] = field(default_factory=dict)
 

@@ -14,7 +14,7 @@ from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.live_names import children
 from kernbench.compiler.residual import Place
 from kernbench.diagnostics import did_you_mean
-from kernbench.dtypes import ALL, BY_NAME, DType
+from kernbench.dtypes import BY_NAME, DType
 
 
 def entry_names(module: ast.Module) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def _bind_typed(param: ast.Param, text: str, bound: list[Bound], faults: list[Fa
         return
     dtype = BY_NAME.get(plain.removeprefix("*"))
     if dtype is None:
-        types = did_you_mean(plain.removeprefix("*"), tuple(d.name for d in ALL), "types")
+        types = did_you_mean(plain.removeprefix("*"), tuple(BY_NAME), "types")
         message = f"`{text}` is no type for argument `{param.name}`"
         faults.append(fault("E_BAD_SIGNATURE", message, Place(param.span), "this parameter", help=types))
         return

@@ -16,6 +16,8 @@ def assign(frame: Frame, target: ast.Expr, value: Value) -> None:
         case ast.Name(name):
             frame.scope.bind(name, value, target.span)
             frame.walker.name_value(name, value)
+            if frame.is_kernel:
+                frame.walker.bindings[name] = type_text(value)
         case ast.Tuple(elements) | ast.List(elements):
             for element, item in zip(elements, _unpacked(frame, target, len(elements), value), strict=True):
                 assign(frame, element, item)
