@@ -114,6 +114,12 @@ class Emitter:
                 return Block(ref)
         return value
 
+    def name_of(self, value: Value) -> str:
+        """The kernel's name for a value that stands in a register or block of its own; "" where it has none."""
+        if isinstance(value, Scalar) and isinstance(value.operand, Reg):
+            return self.register_names[value.operand.index]
+        return value.ref.name if isinstance(value, Block) else ""
+
     def special(self, what: Special) -> Scalar:
         """A register that PE_CPU sets before the program runs."""
         if what not in self._specials:

@@ -120,8 +120,7 @@ def unary(emitter: Emitter, op: str, value: Value, at: Place) -> Value:
     if op == "+":
         return value
     if op == "-":
-        if dtype.is_float:
-            return elementwise(emitter, "neg", (value,), dtype, at)
+        # 0 - x, as Triton has it: the negative of 0.0 is 0.0, not -0.0.
         return arithmetic(emitter, "sub", Const(0), value, dtype, at)
     if dtype.is_float:
         raise fault("E_OPERAND_TYPE", f"`~` takes integers, {type_text(value)} is given", at)

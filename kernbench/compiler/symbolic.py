@@ -68,28 +68,30 @@ def expr_of(form: Form, dtype: DType) -> IndexExpr:
     if form.base or not terms:
         terms.append(_leaf(form.base))
     total = terms[0]
-    for term in terms[1:-1]:
+    for term in terms[1:]:
         total = IndexOp("add", (total, term), i64)
-    if len(terms) > 1:
-        return IndexOp("add", (total, terms[-1]), dtype)
-    return total if _is_of(total, dtype) else IndexOp("copy", (total,), dtype)
+    return _wrapped_to(total, dtype)
 
 
 def _term(axis: int, stride: Int) -> IndexExpr:
     return AxisIndex(axis) if stride == 1 else IndexOp("mul", (AxisIndex(axis), _leaf(stride)), i64)
 
 
+def _wrapped_to(expr: IndexExpr, dtype: DType) -> IndexExpr:
+    """Sums and products of exact numbers may wrap at the end instead; positions are small."""
+    if isinstance(expr, AxisIndex) or (isinstance(expr, int) and dtype.min <= expr <= dtype.max):
+        return expr
+    if isinstance(expr, IndexOp) and expr.dtype is dtype:
+        return expr
+    if isinstance(expr, IndexOp) and expr.dtype is i64 and expr.kind in ("add", "mul"):
+        return replace(expr, dtype=dtype)
+    return IndexOp("copy", (expr,), dtype)
+
+
 def _leaf(value: Int) -> IndexExpr:
     operand = operand_of(value)
     assert isinstance(operand, Reg | Affine | int)
     return operand
-
-
-def _is_of(expr: IndexExpr, dtype: DType) -> bool:
-    """Whether an expression needs no wrapping; positions are small."""
-    if isinstance(expr, IndexOp):
-        return expr.dtype is dtype
-    return isinstance(expr, AxisIndex) or (isinstance(expr, int) and dtype.min <= expr <= dtype.max)
 
 
 def expr_size(expr: IndexExpr) -> int:
@@ -112,7 +114,7 @@ Axes = Sequence[int | None]  # for each result axis the source axis it runs alon
 
 def view_ref(emitter: Emitter, ref: BlockRef, axes: Axes, shape: Shape, at: Place) -> BlockRef:
     """A view of a dense block; the block itself where nothing changes."""
-    if shape == ref.shape and tuple(axes) == tuple(range(len(shape))):
+    if shape == ref.shape and all(axis == k or (axis is None and shape[k] == 1) for k, axis in enumerate(axes)):
         return ref
 
     def make() -> BlockRef:

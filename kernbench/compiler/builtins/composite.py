@@ -13,7 +13,7 @@ from kernbench.compiler.access import pointer_expected
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.conversions import dense, scalar_operand
 from kernbench.compiler.faults import fault
-from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, PrimaryOutSpec
+from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, PrimaryOutSpec, known_ops
 from kernbench.compiler.residual import (
     BlockRef,
     CompositeCall,
@@ -38,7 +38,7 @@ from kernbench.compiler.values import (
 )
 from kernbench.diagnostics import did_you_mean
 from kernbench.dtypes import DType, promote
-from kernbench.numerics import MICRO_OPS, accumulator_dtype
+from kernbench.numerics import accumulator_dtype
 
 GEMM = "gemm"
 _ATTRIBUTES = ("axis", "bcast_axis")  # numbers that say how an op works, and are no operands
@@ -93,10 +93,11 @@ def _op_name(call: Call, op: Value) -> str | None:
     if op == NONE:
         return None
     name = call.constant(op, "op")
-    if name == GEMM or name in MICRO_OPS:
+    known = [GEMM, *(op for op in known_ops() if op not in RECIPE_DESCRIPTORS)]
+    if name in known:
         return str(name)
-    help = did_you_mean(str(name), [GEMM, *MICRO_OPS], "ops")
-    raise fault("E_BAD_COMPOSITE", f"{name!r} is no op of a composite", call.at, help=help)
+    help = did_you_mean(str(name), known, "ops")
+    raise fault("E_UNKNOWN_OP", f"{name!r} is no op of a composite", call.at, help=help)
 
 
 def _entries(call: Call, value: Value, what: str) -> tuple[CompositeEntry, ...]:
@@ -111,10 +112,10 @@ def _entry(call: Call, item: Value, what: str) -> CompositeEntry:
         form = '{"op": "add", "other": x}'
         raise fault("E_BAD_COMPOSITE", f"an item of `{what}` must be a dict like {form}", call.at, type_text(item))
     name = call.constant(dict(item.items)["op"], "op")
-    known = [*RECIPE_DESCRIPTORS, *MICRO_OPS]
-    if name not in known:
+    known = known_ops()
+    if name not in (*known, GEMM):  # `lower` counts the gemms
         help = did_you_mean(str(name), known, "recipes and ops")
-        raise fault("E_BAD_COMPOSITE", f"`{what}` names {name!r}, which is no recipe and no op", call.at, help=help)
+        raise fault("E_UNKNOWN_OP", f"`{what}` names {name!r}, which is no recipe and no op", call.at, help=help)
     given = {key: value for key, value in item.items if key not in ("op", "scope")}
     operands, extra = _operands(call, given, f"`{name}` of `{what}`")
     return CompositeEntry(str(name), operands, extra, _scope(call, item), call.at.span)

@@ -47,9 +47,11 @@ class Call:
         """A constexpr argument as a Python object."""
         if isinstance(value, Const | TupleValue) and _is_constant(value):
             return plain(value)
-        what = f"`{parameter}` of {self.name} must be a constant, {type_text(value)} is known at run time only"
-        help = "make it a constexpr parameter of the kernel"
-        raise fault("E_CONSTEXPR_NEEDED", what, self.at, help=help)
+        name = self.builder.name_of(value)
+        what = f"`{name}` ({type_text(value)})" if name else f"this {type_text(value)}"
+        message = f"`{parameter}` of {self.name} must be constexpr, but {what} is known at run time only"
+        help = f"declare the parameter as `{name}: tl.constexpr`" if name else "compute it from constexpr parameters"
+        raise fault("E_CONSTEXPR_NEEDED", message, self.at, help=help)
 
     def integer(self, value: Value, parameter: str) -> int:
         found = self.constant(value, parameter)
