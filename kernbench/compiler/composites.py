@@ -14,10 +14,10 @@ from kernbench.commands import Operand, OpSpec, Scope, TensorHandle, accumulator
 from kernbench.compiler.faults import fault
 from kernbench.compiler.handles import gemm_op
 from kernbench.compiler.recipe_expansion import Expansion, along, squeezed, transposed
-from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor
+from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor, known_ops
 from kernbench.compiler.residual import BlockRef, CompositeCall, CompositeEntry, CompositeOperand, HbmRef, Place
 from kernbench.diagnostics import did_you_mean
-from kernbench.numerics import GENERATORS, MICRO_OPS, MicroOp, accumulator_dtype
+from kernbench.numerics import MICRO_OPS, MicroOp, accumulator_dtype
 
 if TYPE_CHECKING:
     from kernbench.compiler.tl_context import TLContext
@@ -33,10 +33,6 @@ def lower_call(context: TLContext, call: CompositeCall) -> None:
     lowering.place_updates()
     ops = lowering.gemm() if call.op == GEMM else lowering.math()
     context.composite(tuple(ops), call.place.span, tuple(lowering.rw.values()))
-
-
-def known_ops() -> list[str]:
-    return sorted({*MICRO_OPS, *RECIPE_DESCRIPTORS} - set(GENERATORS))
 
 
 def _check_gemms(call: CompositeCall) -> None:
@@ -257,10 +253,6 @@ class _Composite:
         return _Step(entry.op, entry.operands, entry.extra, entry.scope, Place(entry.span, self.call.place.calls))
 
     def scope(self, step: _Step) -> Scope:
-        names = [scope.value for scope in Scope]
-        if step.scope is not None and step.scope not in names:
-            message = f"`{step.scope}` is no scope"
-            raise fault("E_COMPOSITE_SCOPE", message, step.at, help=did_you_mean(step.scope, names, "scopes"))
         micro = MICRO_OPS.get(step.op)
         reduces = micro is not None and micro.cost == "reduce"
         chosen = Scope(step.scope) if step.scope is not None else Scope.KERNEL if reduces else Scope.OUTPUT_TILE
@@ -294,7 +286,8 @@ class _Composite:
 
     def micro(self, step: _Step, scope: Scope, value: TensorHandle | None, out: TensorHandle | None) -> OpSpec:
         """A micro-op. An operand that is not given is `value`; `other` is the last of those that are not given."""
-        op = self.micro_op(step)
+        assert step.op in known_ops(), f"elaboration let the op {step.op} through"
+        op = MICRO_OPS[step.op]
         given = {name: self.argument(step, name, operand) for name, operand in step.operands.items()}
         given |= {
             name: self.number(number, f"operand `{name}` of `{step.op}`", step.at)
@@ -312,12 +305,6 @@ class _Composite:
             axis = extra.pop("bcast_axis", None)
             blocks = {name: self.repeated(step, name, handle, shape, axis) for name, handle in blocks.items()}
         return OpSpec(step.op, scope, blocks, {**numbers, **extra}, squeezed(target, len(shape)))
-
-    def micro_op(self, step: _Step) -> MicroOp:
-        if step.op not in MICRO_OPS or step.op in GENERATORS:
-            known = did_you_mean(step.op, known_ops(), "ops")
-            raise fault("E_UNKNOWN_OP", f"`{step.op}` is no micro-op and no recipe", step.at, help=known)
-        return MICRO_OPS[step.op]
 
     def argument(self, step: _Step, name: str, value: CompositeOperand) -> TensorHandle | Operand:
         found = self.tcm(value, f"operand `{name}` of `{step.op}`", step.at)

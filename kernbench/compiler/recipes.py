@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kernbench.numerics import GENERATORS, MICRO_OPS
+
 Shape = tuple[int, ...]
 Dims = Mapping[str, int]  # extents by the letters of `RecipeDescriptor.dims`
 Arrays = Mapping[str, Any]
@@ -331,3 +333,8 @@ def written_operands(name: str) -> frozenset[str]:
     """The operands that a recipe changes in place; none for anything else."""
     recipe = RECIPE_DESCRIPTORS.get(name)
     return frozenset(recipe.written if recipe is not None else ())
+
+
+def known_ops() -> list[str]:
+    """What a prologue or epilogue may name beside a gemm: recipes, and micro-ops that have operands."""
+    return sorted({*MICRO_OPS, *RECIPE_DESCRIPTORS} - set(GENERATORS))
