@@ -153,6 +153,10 @@ class _Arguments:
         self.found: dict[str, Argument] = {}
         self.wrong: list[Diagnostic] = []
         self._check_names(values, placements, casts)
+        for name, place in placements.items():
+            if not isinstance(place, Placement):
+                text = f"the placement of `{name}` is {place!r}"
+                self.wrong.append(error("E_PLACEMENT", text, help="use kb.replicate(), kb.shard(...) or kb.on(...)"))
         for name, value in values.items():
             if kernel.parameters.get(name):
                 self.found[name] = ConstexprArgument(value)
