@@ -151,4 +151,4 @@ class HostMemory:
 
 
 def _repeat(pattern: Pattern, nbytes: int) -> Bytes:
-    return np.resize(np.frombuffer(pattern.unit, np.uint8), nbytes)
+    return np.frombuffer(pattern.unit * (nbytes // len(pattern.unit)), np.uint8)
