@@ -14,7 +14,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Any
 
-from kernbench.sim.filling import PoolLoad, Rate, Weight, fill
+from kernbench.sim.filling import Filler, Rate, Weight
 from kernbench.sim.topology_graph import Pool
 
 UNIT_BITS = 20
@@ -180,7 +180,7 @@ class Stream:
 class Part:
     """Classes that bind one another. `solve` gives them their rates for the flows that there are."""
 
-    __slots__ = ("_memo", "_rows", "alive", "classes", "load", "pools", "solves", "streams", "timer_at", "uniform")
+    __slots__ = ("_filler", "_memo", "alive", "classes", "load", "pools", "solves", "streams", "timer_at", "uniform")
 
     def __init__(self, classes: list[FlowClass], pools: list[PoolState], now: int) -> None:
         self.classes, self.pools = classes, pools
@@ -190,7 +190,6 @@ class Part:
         self.solves = 0
         self.load: Weight = 0  # of the one binding pool, if it is uniform
         self._memo: dict[tuple[int, ...], list[Rate]] = {}
-        self._rows: list[tuple[int, list[tuple[int, Weight]]]] = []
         self._make_streams()
         for flow_class in classes:
             flow_class.part = self
@@ -207,7 +206,8 @@ class Part:
         for flow_class, stream in zip(self.classes, self.streams, strict=True):
             flow_class.stream = stream
         place = {flow_class: index for index, flow_class in enumerate(self.classes)}
-        self._rows = [(p.cap, [(place[member], weight) for member, weight in p.members.items()]) for p in self.pools]
+        rows = [(p.cap, [(place[member], weight) for member, weight in p.members.items()]) for p in self.pools]
+        self._filler = Filler(rows, len(self.classes))
 
     def _solve_first(self, now: int) -> None:
         """Take the flows over; those whose rate stays keep their progress as it is."""
@@ -275,22 +275,9 @@ class Part:
         if rates is None:
             if len(self._memo) >= _MEMO_ENTRIES:
                 self._memo.clear()
-            rates = self._memo[counts] = self._fill(counts)
+            rates = self._memo[counts] = [_rounded(rate) for rate in self._filler.rates(counts)]
         for stream, rate in zip(self.streams, rates, strict=True):
             stream.set_rate(rate, now)
-
-    def _fill(self, counts: tuple[int, ...]) -> list[Rate]:
-        present = [index for index, count in enumerate(counts) if count]
-        place = dict(zip(present, range(len(present)), strict=True))
-        loads = [
-            PoolLoad(cap, row)
-            for cap, members in self._rows
-            if (row := [(place[index], counts[index] * weight) for index, weight in members if counts[index]])
-        ]
-        rates = [NO_RATE] * len(counts)
-        for index, rate in zip(present, fill(loads, len(present)), strict=True):
-            rates[index] = _rounded(rate)
-        return rates
 
     def due(self) -> int:
         """When the next flow is done; -1 where there is none."""
