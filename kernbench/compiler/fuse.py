@@ -27,6 +27,7 @@ from kernbench.diagnostics import Span
 from kernbench.numerics import MICRO_OPS
 
 MAX_OPS = 16  # of a fused composite: what one command of the queue may hold
+LOOK_AHEAD = 12  # nodes in which the op that joins two chains must come
 
 
 def fuse(program: Program) -> Program:
@@ -36,10 +37,10 @@ def fuse(program: Program) -> Program:
 def _sequence(body: tuple[Node, ...]) -> tuple[Node, ...]:
     out: list[Node] = []
     chain = _Chain()
-    for node in body:
-        node = _inner(node)
+    nodes = [_inner(node) for node in body]
+    for index, node in enumerate(nodes):
         if isinstance(node, CompositeTemplate) and is_elementwise(node):
-            if not chain.takes(node):
+            if not chain.takes(node, nodes[index + 1 : index + 1 + LOOK_AHEAD]):
                 chain.flush(out)
             chain.add(node)
         elif chain.may_pass(node):
@@ -79,11 +80,24 @@ class _Chain:
     writes: set[int] = field(default_factory=set)
     registers: set[int] = field(default_factory=set)
 
-    def takes(self, node: CompositeTemplate) -> bool:
-        """True where `node` continues the chain: it reads what the chain made, and there is room."""
+    def takes(self, node: CompositeTemplate, behind: list[Node]) -> bool:
+        """True where `node` continues the chain (reads what it made, or makes what is joined to it), with room."""
         room = sum(len(link.ops) for link in self.links) + len(node.ops) <= MAX_OPS
         alike = bool(self.links) and self.links[0].static == node.static  # timing mode computes all of it or nothing
-        return alike and room and not self.writes.isdisjoint(_reads(node))
+        return alike and room and (not self.writes.isdisjoint(_reads(node)) or self.is_joined(node, behind))
+
+    def is_joined(self, node: CompositeTemplate, behind: list[Node]) -> bool:
+        """True where an elementwise op soon reads both what the chain made and what comes of `node`."""
+        made = _writes(node)
+        for later in behind:
+            if isinstance(later, CompositeTemplate) and is_elementwise(later):
+                reads = _reads(later)
+                if reads & made and reads & self.writes:
+                    return True
+                made = made | _writes(later) if reads & made else made
+            elif not isinstance(later, ScalarOp | DmaRead | Gather):
+                return False
+        return False
 
     def add(self, node: CompositeTemplate) -> None:
         self.links.append(node)
