@@ -134,16 +134,19 @@ class Stream:
         """From now on at `rate`; with an equal rate nothing at all changes."""
         if rate[0] * self.rate[1] == self.rate[0] * rate[1]:
             return
-        for _, _, _, flow in self.own:
-            flow.remaining -= self.top * (now - flow.since) // self.bottom
-        self.moved += self.top * (now - self.since) // self.bottom
+        if self.top and (self.targets or self.own):
+            self._move_on(now)
         self.since = now
         self.rate = rate
         self.top, self.bottom = rate[0] << UNIT_BITS, rate[1]
-        if self.own:
-            waiting, self.own = self.own, []
-            for _, key, serial, flow in waiting:
-                heappush(self.targets, (self.moved + flow.remaining, key, serial, flow))
+
+    def _move_on(self, now: int) -> None:
+        """Count the progress at the present rate, after which all flows are in `targets`."""
+        self.moved += self.top * (now - self.since) // self.bottom
+        waiting, self.own = self.own, []
+        for _, key, serial, flow in waiting:
+            flow.remaining -= self.top * (now - flow.since) // self.bottom
+            heappush(self.targets, (self.moved + flow.remaining, key, serial, flow))
 
     def add(self, flow: Flow) -> None:
         """Take a flow whose `remaining` is true at its `since`, at the present rate."""
@@ -180,53 +183,39 @@ class Stream:
 class Part:
     """Classes that bind one another. `solve` gives them their rates for the flows that there are."""
 
-    __slots__ = ("_filler", "_memo", "alive", "classes", "load", "pools", "solves", "streams", "timer_at", "uniform")
+    __slots__ = ("alive", "changed", "classes", "solves", "timer_at")
 
-    def __init__(self, classes: list[FlowClass], pools: list[PoolState], now: int) -> None:
-        self.classes, self.pools = classes, pools
-        self.uniform = len(classes) == 1 or len(pools) == 1
+    def __init__(self, classes: list[FlowClass]) -> None:
+        self.classes = classes
+        self.changed: list[FlowClass] = []  # those of this instant whose number of flows is new
         self.alive = True
         self.timer_at = -1
         self.solves = 0
-        self.load: Weight = 0  # of the one binding pool, if it is uniform
-        self._memo: dict[tuple[int, ...], list[Rate]] = {}
-        self._make_streams()
-        for flow_class in classes:
-            flow_class.part = self
-            flow_class.solved = 0
-        self._solve_first(now)
 
-    def _make_streams(self) -> None:
-        if self.uniform:
-            self.streams = [Stream()]
-            for flow_class in self.classes:
-                flow_class.stream = self.streams[0]
-            return
-        self.streams = [Stream() for _ in self.classes]
-        for flow_class, stream in zip(self.classes, self.streams, strict=True):
-            flow_class.stream = stream
-        place = {flow_class: index for index, flow_class in enumerate(self.classes)}
-        rows = [(p.cap, [(place[member], weight) for member, weight in p.members.items()]) for p in self.pools]
-        self._filler = Filler(rows, len(self.classes))
-
-    def _solve_first(self, now: int) -> None:
-        """Take the flows over; those whose rate stays keep their progress as it is."""
+    def start(self, now: int) -> None:
+        """Take all classes with the flows they have; those whose rate stays keep their progress as it is."""
         fresh = [flow for flow_class in self.classes for flow in flow_class.fresh]
         for flow_class in self.classes:
-            flow_class.fresh = []
-        self.solve(self.classes, now)
+            flow_class.part = self
+            flow_class.solved = 0
+            flow_class.fresh.clear()
+        self.changed = list(self.classes)
+        self.solve(now)
         for flow_class in self.classes:
-            top, bottom = flow_class.carried_rate
-            stream = flow_class.stream
-            stays = top * stream.rate[1] == stream.rate[0] * bottom
-            for flow in flow_class.carried:
-                if not stays:
-                    flow.remaining -= (top << UNIT_BITS) * (now - flow.since) // bottom
-                    flow.since = now
-                stream.add(flow)
-            flow_class.carried = []
+            self._take_over(flow_class, now)
         for flow in fresh:
             flow.flow_class.stream.add(flow)
+
+    def _take_over(self, flow_class: FlowClass, now: int) -> None:
+        top, bottom = flow_class.carried_rate
+        stream = flow_class.stream
+        stays = top * stream.rate[1] == stream.rate[0] * bottom
+        for flow in flow_class.carried:
+            if not stays:
+                flow.remaining -= (top << UNIT_BITS) * (now - flow.since) // bottom
+                flow.since = now
+            stream.add(flow)
+        flow_class.carried.clear()
 
     def dissolve(self) -> None:
         """Give every class its flows back, with the rate they had; the part is of no use afterwards."""
@@ -234,65 +223,9 @@ class Part:
         for flow_class in self.classes:
             flow_class.part = None
             flow_class.carried_rate = flow_class.stream.rate
-        for stream in self.streams:
+        for stream in self.streams():
             for flow in stream.release():
                 flow.flow_class.carried.append(flow)
-
-    def solve(self, changed: list[FlowClass], now: int) -> None:
-        """New rates after the numbers of flows of `changed` have changed; their fresh flows join their streams."""
-        self.solves += 1
-        if self.uniform:
-            self._solve_uniform(changed, now)
-        else:
-            self._solve_each(changed, now)
-        for flow_class in changed:
-            if flow_class.fresh:
-                for flow in flow_class.fresh:
-                    flow_class.stream.add(flow)
-                flow_class.fresh.clear()
-
-    def _solve_uniform(self, changed: list[FlowClass], now: int) -> None:
-        single = self.pools[0] if len(self.pools) == 1 else None
-        load = self.load
-        for flow_class in changed:
-            weight = 1 if single is None else single.members[flow_class]
-            load += (flow_class.count - flow_class.solved) * weight
-            flow_class.solved = flow_class.count
-        self.load = load
-        if load == 0:
-            self.streams[0].set_rate(NO_RATE, now)
-        elif single is None:
-            top, bottom = self.classes[0].lone
-            self.streams[0].set_rate((top, bottom * self.classes[0].count), now)
-        else:
-            self.streams[0].set_rate((single.cap * load.denominator, load.numerator), now)
-
-    def _solve_each(self, changed: list[FlowClass], now: int) -> None:
-        for flow_class in changed:
-            flow_class.solved = flow_class.count
-        counts = tuple([flow_class.count for flow_class in self.classes])
-        rates = self._memo.get(counts)
-        if rates is None:
-            if len(self._memo) >= _MEMO_ENTRIES:
-                self._memo.clear()
-            rates = self._memo[counts] = [_rounded(rate) for rate in self._filler.rates(counts)]
-        for stream, rate in zip(self.streams, rates, strict=True):
-            stream.set_rate(rate, now)
-
-    def due(self) -> int:
-        """When the next flow is done; -1 where there is none."""
-        if self.uniform:
-            return self.streams[0].due()
-        return min((due for stream in self.streams if (due := stream.due()) >= 0), default=-1)
-
-    def take(self, now: int) -> list[Flow]:
-        """The flows that are done by now, in the order of their keys."""
-        done: list[Flow] = []
-        for stream in self.streams:
-            stream.take(now, done)
-        if len(done) > 1:
-            done.sort(key=lambda flow: flow.key)
-        return done
 
     def long_idle(self) -> list[FlowClass]:
         """Classes without a flow both now and when this was last asked."""
@@ -300,6 +233,150 @@ class Part:
         for flow_class in self.classes:
             flow_class.idle = not flow_class.count
         return found
+
+    def streams(self) -> list[Stream]:
+        raise NotImplementedError
+
+    def solve(self, now: int) -> None:
+        """New rates for the numbers of flows of `changed`; their fresh flows join their streams."""
+        raise NotImplementedError
+
+    def due(self) -> int:
+        """When the next flow is done; -1 where there is none."""
+        raise NotImplementedError
+
+    def take(self, now: int) -> list[Flow]:
+        """The flows that are done by now, in the order of their keys."""
+        raise NotImplementedError
+
+    def rest(self, now: int) -> bool:
+        """Stand still at once if no flow is left, so that no new rates are needed; whether that is so."""
+        raise NotImplementedError
+
+
+class UniformPart(Part):
+    """A part whose flows all have one rate: it has one class, or one pool that binds."""
+
+    __slots__ = ("cap", "load", "stream", "weights")
+
+    def __init__(self, classes: list[FlowClass], pools: list[PoolState]) -> None:
+        super().__init__(classes)
+        self.stream = Stream()
+        self.load: Weight = 0  # what a unit of rate of all flows takes of `cap`
+        if len(classes) == 1:
+            top, bottom = classes[0].lone
+            self.cap = top
+            self.weights: dict[FlowClass, Weight] = {classes[0]: bottom}
+        else:
+            self.cap = pools[0].cap
+            self.weights = dict(pools[0].members)
+        for flow_class in classes:
+            flow_class.stream = self.stream
+
+    def streams(self) -> list[Stream]:
+        return [self.stream]
+
+    def solve(self, now: int) -> None:
+        self.solves += 1
+        load, stream = self.load, self.stream
+        for flow_class in self.changed:
+            load += (flow_class.count - flow_class.solved) * self.weights[flow_class]
+            flow_class.solved = flow_class.count
+        self.load = load
+        if type(load) is int:
+            stream.set_rate((self.cap, load) if load else NO_RATE, now)
+        else:
+            stream.set_rate((self.cap * load.denominator, load.numerator) if load else NO_RATE, now)
+        for flow_class in self.changed:
+            if flow_class.fresh:
+                for flow in flow_class.fresh:
+                    stream.add(flow)
+                flow_class.fresh.clear()
+        self.changed.clear()
+
+    def due(self) -> int:
+        return self.stream.due()
+
+    def take(self, now: int) -> list[Flow]:
+        done: list[Flow] = []
+        self.stream.take(now, done)
+        if len(done) > 1:
+            done.sort(key=_by_key)
+        return done
+
+    def rest(self, now: int) -> bool:
+        if self.stream.targets or self.stream.own:
+            return False
+        for flow_class in self.classes:
+            if flow_class.count:
+                return False
+        self.load = 0
+        self.stream.set_rate(NO_RATE, now)
+        for flow_class in self.classes:
+            flow_class.solved = 0
+        return True
+
+
+class MixedPart(Part):
+    """A part with several pools that bind: each class has a rate, and a stream, of its own."""
+
+    __slots__ = ("_filler", "_memo", "_streams")
+
+    def __init__(self, classes: list[FlowClass], pools: list[PoolState]) -> None:
+        super().__init__(classes)
+        self._streams = [Stream() for _ in classes]
+        self._memo: dict[tuple[int, ...], list[Rate]] = {}
+        for flow_class, stream in zip(classes, self._streams, strict=True):
+            flow_class.stream = stream
+        place = {flow_class: index for index, flow_class in enumerate(classes)}
+        rows = [(pool.cap, [(place[member], weight) for member, weight in pool.members.items()]) for pool in pools]
+        self._filler = Filler(rows, len(classes))
+
+    def streams(self) -> list[Stream]:
+        return self._streams
+
+    def solve(self, now: int) -> None:
+        self.solves += 1
+        for flow_class in self.changed:
+            flow_class.solved = flow_class.count
+        counts = tuple([flow_class.count for flow_class in self.classes])
+        rates = self._memo.get(counts)
+        if rates is None:
+            if len(self._memo) >= _MEMO_ENTRIES:
+                self._memo.clear()
+            rates = self._memo[counts] = [_rounded(rate) for rate in self._filler.rates(counts)]
+        for stream, rate in zip(self._streams, rates, strict=True):
+            if rate is not stream.rate:
+                stream.set_rate(rate, now)
+        for flow_class in self.changed:
+            for flow in flow_class.fresh:
+                flow_class.stream.add(flow)
+            flow_class.fresh.clear()
+        self.changed.clear()
+
+    def due(self) -> int:
+        return min((due for stream in self._streams if (due := stream.due()) >= 0), default=-1)
+
+    def take(self, now: int) -> list[Flow]:
+        done: list[Flow] = []
+        for stream in self._streams:
+            stream.take(now, done)
+        if len(done) > 1:
+            done.sort(key=_by_key)
+        return done
+
+    def rest(self, now: int) -> bool:
+        return False
+
+
+def part_of(classes: list[FlowClass], pools: list[PoolState]) -> Part:
+    """A part of classes that bind one another over these pools."""
+    uniform = len(classes) == 1 or len(pools) == 1
+    return UniformPart(classes, pools) if uniform else MixedPart(classes, pools)
+
+
+def _by_key(flow: Flow) -> tuple[Any, ...]:
+    return flow.key
 
 
 def _rounded(rate: Rate) -> Rate:

@@ -21,7 +21,7 @@ from typing import Any
 
 from kernbench.sim.clock import Clock
 from kernbench.sim.filling import Weight
-from kernbench.sim.flow_parts import Flow, FlowClass, Part, PoolState
+from kernbench.sim.flow_parts import Flow, FlowClass, Part, PoolState, part_of
 from kernbench.sim.routing import Route
 from kernbench.sim.topology_graph import TopologyGraph
 
@@ -127,21 +127,23 @@ class Network:
         now = self.clock.now
         changed, self._changed = self._changed, []
         joining: list[FlowClass] = []
-        parts: dict[Part, list[FlowClass]] = {}
+        parts: list[Part] = []
         for flow_class in changed:
             flow_class.changed = False
             part = flow_class.part
             if part is None:
                 joining.append(flow_class)
             elif flow_class.count != flow_class.solved:
-                parts.setdefault(part, []).append(flow_class)
-            else:  # one ended and another began: all rates stay
+                if not part.changed:
+                    parts.append(part)
+                part.changed.append(flow_class)
+            elif flow_class.fresh:  # one ended and another began: all rates stay
                 self._admit(part, flow_class)
         if joining:
             self._regroup(joining, [], now)
-        for part, classes in parts.items():
+        for part in parts:
             if part.alive:
-                self._solve(part, classes, now)
+                self._solve(part, now)
 
     def _new_class(self, pools: tuple[int, ...], weights: tuple[Weight, ...] | None) -> FlowClass:
         total: dict[PoolState, Weight] = {}
@@ -164,8 +166,8 @@ class Network:
         flow_class.fresh.clear()
         self._set_timer(part)
 
-    def _solve(self, part: Part, classes: list[FlowClass], now: int) -> None:
-        part.solve(classes, now)
+    def _solve(self, part: Part, now: int) -> None:
+        part.solve(now)
         self._set_timer(part)
         if part.solves % self._quiet_after == 0 and len(part.classes) > 2 and (idle := part.long_idle()):
             self._regroup([], idle, now)
@@ -183,11 +185,15 @@ class Network:
         if not part.alive or part.timer_at != now:
             return
         part.timer_at = -1
-        for flow in part.take(now):
+        done = part.take(now)
+        for flow in done:
             flow_class = flow.flow_class
             flow_class.count -= 1
             flow_class.bytes_out += flow.nbytes
-            self._change(flow_class)
+        if not part.rest(now):
+            for flow in done:
+                self._change(flow.flow_class)
+        for flow in done:
             flow.done()
 
     # Which classes bind one another
@@ -237,7 +243,9 @@ class Network:
                         for member in fresh:
                             member.mark = epoch
                         classes.extend(fresh)
-            self._set_timer(Part(classes, pools, now))
+            part = part_of(classes, pools)
+            part.start(now)
+            self._set_timer(part)
 
 
 def _drain_ps(nbytes: Weight, bytes_per_s: int) -> int:
