@@ -215,7 +215,8 @@ class CompositeCommand(Command):
 
     def _watch_write(self, part: Part) -> None:
         starts, sizes = part_io.part_runs(part)
-        self._parts.sanitizer.stored(place_number(part.place), self.program, starts, sizes, self.span)
+        place, launch = place_number(part.place), self.origin.request
+        self._parts.sanitizer.stored(launch, place, self.program, starts, sizes, self.span)
 
     def _guarded(self, watch: Callable[..., None], *args: Any) -> None:
         try:

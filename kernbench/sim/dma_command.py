@@ -223,7 +223,9 @@ class DmaCommand(Command):
         memory = parts.memory.slice(*part.place)
         if not self._form.is_read:
             starts, sizes = part_io.part_runs(part)
-            parts.sanitizer.stored(place_number(part.place), self.program, starts, sizes, self.span)
+            parts.sanitizer.stored(
+                self.origin.request, place_number(part.place), self.program, starts, sizes, self.span
+            )
         elif part_io.part_has(memory, part, UNWRITTEN):
             parts.sanitizer.unwritten_read(window.name if window is not None else "", self.span)
 

@@ -207,10 +207,18 @@ class GraphEngine:
         """Everything about a launch has ended: its completion leaves `io_cpu`."""
         handle.route.stretch(self.now_ps)
         handle.results = report.results
-        self.device.sanitizer.end_of_launch()
+        fault = report.fault or self._races(request)
         self._times[handle.number] = LaunchTimes(report, request, Busy.sample(self.device) - before)
-        back = partial(self._complete, handle, report.fault)
+        back = partial(self._complete, handle, fault)
         self._memory.travel(handle, self._ways.from_io_cpu(sip), 0, back, joined=True)
+
+    def _races(self, request: int) -> DeviceFault | None:
+        """What the sanitizer finds in a launch as a whole, where findings are faults."""
+        try:
+            self.device.sanitizer.end_of_launch(request)
+        except DeviceFault as fault:
+            return fault
+        return None
 
     def _complete(self, handle: Handle, fault: DeviceFault | None) -> None:
         handle.complete(self.now_ps, fault)

@@ -339,7 +339,7 @@ class PeCpu:
     def watch_write(self, part: Part, span: Span | None) -> None:
         if self.parts.sanitizer.active:
             starts, sizes = part_io.part_runs(part)
-            self.parts.sanitizer.stored(place_number(part.place), self.program, starts, sizes, span)
+            self.parts.sanitizer.stored(self.request, place_number(part.place), self.program, starts, sizes, span)
 
     # ----------------------------------------------------------------- ends
 

@@ -34,7 +34,7 @@ class Sanitizer:
         self.active = level != "off"
         self._level = level
         self._findings: dict[tuple[str, str, Span | None, Span | None], Diagnostic] = {}
-        self._stores: dict[int, list[_Store]] = {}
+        self._stores: dict[int, dict[int, list[_Store]]] = {}  # by launch, by memory
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -45,13 +45,14 @@ class Sanitizer:
         text = f"reads bytes of tensor `{tensor}` that nobody wrote; they count as 0"
         self._find("E_UNINITIALISED_READ", text, span, None, "")
 
-    def stored(self, memory: int, program: int, starts: Ints, sizes: Ints, span: Span | None) -> None:
-        """Program number `program` writes these runs of memory number `memory` (its topology index)."""
-        self._stores.setdefault(memory, []).append(_Store(program, starts, starts + sizes, span))
+    def stored(self, launch: int, memory: int, program: int, starts: Ints, sizes: Ints, span: Span | None) -> None:
+        """Program number `program` of a launch writes these runs of memory number `memory`."""
+        by_memory = self._stores.setdefault(launch, {})
+        by_memory.setdefault(memory, []).append(_Store(program, starts, starts + sizes, span))
 
-    def end_of_launch(self) -> None:
+    def end_of_launch(self, launch: int) -> None:
         """Look at the stores of a launch: nothing orders two programs of it, so an overlap is a race."""
-        stores, self._stores = self._stores, {}
+        stores = self._stores.pop(launch, {})
         for memory in sorted(stores):
             self._overlaps(stores[memory])
 

@@ -22,9 +22,9 @@ def runs(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
 
 def test_two_programs_on_one_place_are_a_warning_with_both_lines() -> None:
     sanitizer = Sanitizer("warn")
-    sanitizer.stored(4, 0, *runs((0, 8), (16, 8)), HERE)
-    sanitizer.stored(4, 1, *runs((20, 8)), THERE)
-    sanitizer.end_of_launch()
+    sanitizer.stored(7, 4, 0, *runs((0, 8), (16, 8)), HERE)
+    sanitizer.stored(7, 4, 1, *runs((20, 8)), THERE)
+    sanitizer.end_of_launch(7)
     (found,) = sanitizer.warnings
 
     assert (found.code, found.severity) == ("E_UNORDERED_STORES", "warning")
@@ -35,28 +35,38 @@ def test_two_programs_on_one_place_are_a_warning_with_both_lines() -> None:
 @pytest.mark.parametrize("second", [(4, 1, (8, 8)), (5, 1, (0, 8)), (4, 0, (0, 8))])
 def test_other_bytes_other_memory_or_one_program_are_fine(second: tuple[int, int, tuple[int, int]]) -> None:
     sanitizer = Sanitizer("warn")
-    sanitizer.stored(4, 0, *runs((0, 8)), HERE)
-    sanitizer.stored(second[0], second[1], *runs(second[2]), THERE)
-    sanitizer.end_of_launch()
+    sanitizer.stored(7, 4, 0, *runs((0, 8)), HERE)
+    sanitizer.stored(7, second[0], second[1], *runs(second[2]), THERE)
+    sanitizer.end_of_launch(7)
 
     assert sanitizer.warnings == ()
 
 
 def test_a_long_store_races_with_a_later_short_one_behind_others() -> None:
     sanitizer = Sanitizer("warn")
-    sanitizer.stored(1, 0, *runs((0, 100), (10, 2)), HERE)
-    sanitizer.stored(1, 1, *runs((50, 2)), THERE)
-    sanitizer.end_of_launch()
+    sanitizer.stored(7, 1, 0, *runs((0, 100), (10, 2)), HERE)
+    sanitizer.stored(7, 1, 1, *runs((50, 2)), THERE)
+    sanitizer.end_of_launch(7)
 
     assert len(sanitizer.warnings) == 1
 
 
 def test_a_new_launch_starts_afresh() -> None:
     sanitizer = Sanitizer("warn")
-    sanitizer.stored(1, 0, *runs((0, 8)), HERE)
-    sanitizer.end_of_launch()
-    sanitizer.stored(1, 1, *runs((0, 8)), HERE)
-    sanitizer.end_of_launch()
+    sanitizer.stored(7, 1, 0, *runs((0, 8)), HERE)
+    sanitizer.end_of_launch(7)
+    sanitizer.stored(7, 1, 1, *runs((0, 8)), HERE)
+    sanitizer.end_of_launch(7)
+
+    assert sanitizer.warnings == ()
+
+
+def test_launches_under_way_together_are_looked_at_by_themselves() -> None:
+    sanitizer = Sanitizer("warn")
+    sanitizer.stored(7, 1, 0, *runs((0, 8)), HERE)
+    sanitizer.stored(8, 1, 1, *runs((0, 8)), HERE)
+    sanitizer.end_of_launch(7)
+    sanitizer.end_of_launch(8)
 
     assert sanitizer.warnings == ()
 
