@@ -215,8 +215,9 @@ class Parser:
 
 
 def _continues(stop: Stop) -> bool:
-    head = _line_tokens(stop.tokens, stop.index)[0][1]
-    return head in _NEVER_ALONE or (stop.at_line_start and stop.token[1] in _CONTINUING)
+    line = _line_tokens(stop.tokens, stop.index)
+    never_alone = bool(line) and line[0][1] in _NEVER_ALONE
+    return never_alone or (stop.at_line_start and stop.token[1] in _CONTINUING)
 
 
 def _nesting(value: Any) -> int:

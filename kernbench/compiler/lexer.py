@@ -85,8 +85,8 @@ class Lexer:
         return start
 
     def _indent(self, width: tuple[int, int], start: int) -> None:
-        top = self.indents[-1]
-        if width[0] > top[0] and width[1] > top[1]:
+        deeper = width[0] > self.indents[-1][0]
+        if deeper and width[1] > self.indents[-1][1]:
             self.indents.append(width)
             self._layout("_INDENT")
             if len(self.indents) > MAX_BLOCKS:
@@ -95,13 +95,11 @@ class Lexer:
         while width[0] < self.indents[-1][0]:
             self.indents.pop()
             self._layout("_DEDENT")
-        top = self.indents[-1]
-        if width[0] > top[0]:
-            message, help_line = "this line is indented like no block around it", "indent it as the lines before"
-        elif width != top:
-            message, help_line = "tabs and spaces do not line up with the lines around", "indent by spaces only"
-        else:
+        if width == self.indents[-1]:
             return
+        message, help_line = "tabs and spaces do not line up with the lines around", "indent by spaces only"
+        if not deeper and width[0] != self.indents[-1][0]:
+            message, help_line = "this line is indented like no block around it", "indent it as the lines before"
         self._report("E_INDENTATION", message, start, start + 1, help_line)
 
     def _scan(self, position: int, limit: int) -> int:

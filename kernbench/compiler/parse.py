@@ -60,7 +60,7 @@ class _FileParser:
     def piece(self, start: int, end: int) -> ast.Expr | None:
         """The expression between two offsets, inside an f-string."""
         tokens = Lexer(self.tables, self.reporter).piece(start, end)
-        found: ast.Expr | None = Parser(self.tables, self).parse(tokens, "test")
+        found: ast.Expr | None = Parser(self.tables, self).parse(tokens, "tests")
         return found
 
     # ---- as lalr.Observer

@@ -207,11 +207,11 @@ def _soft_word(stop: Stop) -> Refusal | None:
 
 
 def _star(stop: Stop) -> Refusal | None:
-    text = stop.token[1]
-    if text in ("*", "**") and "NAME" in stop.expected():
-        return _STARRED if text == "*" else _DOUBLE_STARRED
-    behind_star = stop.symbols()[-1:] in (["STAR"], ["param"]) and stop.before is not None and stop.before[1] == "*"
-    return _STARRED if behind_star and stop.token[0] == "NAME" else None
+    token = stop.token
+    if token[1] in ("*", "**") and "NAME" in stop.expected():
+        return _STARRED if token[1] == "*" else _DOUBLE_STARRED
+    is_param = token[0] == "NAME" and stop.before is not None and stop.before[1] == "*"  # no product stops here
+    return _STARRED if is_param else None
 
 
 def _walrus(stop: Stop) -> Refusal | None:

@@ -21,7 +21,7 @@ from typing import Any
 from kernbench.data_files import data_dir
 
 FORMAT = 1
-START_SYMBOLS = ("module", "test")
+START_SYMBOLS = ("module", "tests")
 REFUSED_WORD = "$REFUSED"  # a word of Python's that the grammar has no use for
 MARK, END, UNKNOWN = "MARK", "END", "UNKNOWN"  # groups of the scanner that are no terminals
 
