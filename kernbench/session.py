@@ -17,7 +17,15 @@ from typing import Any
 from kernbench.commands import Target
 from kernbench.compiler.pipeline import CompiledKernel
 from kernbench.compiler.source import SourceText
-from kernbench.diagnostics import EXIT_INPUT, EXIT_SIMULATION, Diagnostic, KernBenchError, Label, did_you_mean
+from kernbench.diagnostics import (
+    EXIT_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_SIMULATION,
+    Diagnostic,
+    KernBenchError,
+    Label,
+    did_you_mean,
+)
 from kernbench.dtypes import BY_NAME, DType
 from kernbench.kernel import Kernel, make_kernel, unknown_parameter
 from kernbench.messages import ScalarArg, Tag
@@ -244,19 +252,24 @@ class _Launch:
         )
 
     def run(self) -> Run:
-        found: list[Diagnostic] = list(self.compiled.diagnostics)
+        found: list[Diagnostic] = [*self.kernel.remarks, *self.compiled.diagnostics]
+        exit_code = EXIT_SIMULATION
         try:
             self._upload()
             self._launch(found)
             self._read_back(found)
         except KernBenchError as wrong:  # a request that failed, or a tensor without room
+            failed_launch = any(each.severity == "error" for each in found)
+            exit_code = EXIT_SIMULATION if failed_launch else wrong.exit_code
             found.extend(wrong.diagnostics)
+        except KeyboardInterrupt:
+            found.append(error("E_INTERRUPTED", f"the run of `{self.kernel.name}` was interrupted"))
+            exit_code = EXIT_INTERRUPTED
         found.extend(self.engine.diagnostics)
         self.result.diagnostics = tuple(dict.fromkeys(found))
         self.result.op_log = self.engine.op_log
         errors = [each for each in found if each.severity == "error"]
         if errors:
-            exit_code = EXIT_INPUT if self.result.handle is None else EXIT_SIMULATION
             raise KernBenchError(errors, exit_code, run=self.result)
         return self.result
 

@@ -11,11 +11,12 @@ import pytest
 
 import kernbench as kb
 from kernbench import kernel as kernel_module
-from kernbench.diagnostics import EXIT_INPUT, EXIT_KERNEL, EXIT_SIMULATION, EXIT_USAGE
+from kernbench.diagnostics import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_KERNEL, EXIT_SIMULATION, EXIT_USAGE
 from kernbench.kernel import MAX_SPECIALISATIONS
 from kernbench.messages import KernelLaunch, MemoryRead, MemoryWrite
 from kernbench.runtime import api
 from kernbench.runtime.allocator import HbmAllocator
+from kernbench.sim.engine import Limits
 
 SCALE = """\
 import triton
@@ -405,3 +406,27 @@ def test_a_fault_names_the_kernel_line_and_leaves_the_partial_run() -> None:
     assert not error.run.ok
     assert error.run.op_log is not None and len(error.run.op_log) > 0
     assert error.run.to_json()["errors"]
+
+
+def test_an_interrupt_leaves_the_partial_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api.Runtime, "launch", interrupted)
+
+    with pytest.raises(kb.KernBenchError) as caught:
+        scaled()
+
+    assert EXIT_INTERRUPTED == caught.value.exit_code
+    assert caught.value.run.op_log is not None
+    assert {"upload", "deploy", "launch", "readback"} == caught.value.run.phases_ns.keys()
+
+
+def test_a_limit_fails_the_simulation() -> None:
+    device = kb.open("ahbm_1x1", limits=Limits(max_time_ns=1))
+
+    with pytest.raises(kb.KernBenchError) as caught:
+        device.run(kb.compile(LOCAL, N=4), x=np.zeros(4), y=np.zeros(4))
+
+    assert EXIT_SIMULATION == caught.value.exit_code
+    assert {"E_TIME_LIMIT"} == set(wrong(caught))

@@ -22,6 +22,7 @@ ERRORS: dict[str, str] = message_fields.ERRORS | {
     "E_OPT_LEVEL": "there is no optimisation level of that number",
     "E_KERNEL_UNREADABLE": "a kernel file cannot be read",
     "E_DUMP_DIR": "a dump cannot be written to its folder",
+    "E_INTERRUPTED": "somebody stopped the run from the keyboard",
     "E_NO_DATA": "a result's values were asked for, and the run has none",
     # memory
     "E_PLACEMENT": "a placement names a dimension, an axis or a PE that is not there",
