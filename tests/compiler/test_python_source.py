@@ -1,0 +1,166 @@
+"""Kernels inside Python files: what is taken, what is left, and that places stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernbench.compiler import ast
+from kernbench.compiler.python_source import parse_file, take_kernels
+from kernbench.compiler.source import SourceText
+from kernbench.diagnostics import KernBenchError, Sink
+
+HOST = '''\
+"""Host documentation."""
+from __future__ import annotations
+import os, torch
+import triton
+import triton.language as tl
+from .helpers import other
+try:
+    from triton.language.extra import libdevice
+except ImportError:
+    libdevice = None
+
+A = 1; B = A + 1; print("é"); C = B
+UNUSED = [i for i in range(3)]
+TABLE: tl.constexpr = 5
+logger = lambda: None
+
+class Kind(Enum):
+    NONE = 0
+    def method(self):
+        return {**self}
+    RELU = 1
+
+def host(x):
+    kernel[(1,)](*x)
+    return lambda: 3
+
+@triton.jit
+def helper(x):
+    return x * TABLE + libdevice.pow(x)
+
+@libentry()
+@triton.autotune(
+    configs=[triton.Config({}) for _ in range(2)],
+    key=[],
+)
+@triton.jit(do_not_specialize=["n"])
+def kernel(x_ptr, n, BLOCK: tl.constexpr):
+    i = helper(C) + Kind.RELU + "é"
+    tl.store(x_ptr, i)
+
+if torch.cuda.is_available():
+    D = 7
+    @triton.jit
+    def nested(x):
+        if x:
+            return D
+        return kernel_name
+
+def make():
+    @triton.jit
+    def inner(x):
+        return x
+    return inner
+'''
+
+
+def read(text: str, function: str | None = None, sink: Sink | None = None) -> ast.Module:
+    return parse_file(SourceText.from_text("host.py", text), function, sink)
+
+
+def constants(module: ast.Module) -> list[str]:
+    targets = [c.targets[0] if isinstance(c, ast.Assign) else c.target for c in module.constants]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def test_all_kernels_with_what_they_use() -> None:
+    module = read(HOST)
+
+    assert ["helper", "kernel", "nested", "inner"] == [function.name for function in module.functions]
+    assert ["A", "B", "C", "TABLE", "D"] == constants(module)
+    assert ["tl", "libdevice"] == [item.bound for item in module.imports]
+    assert ["Kind"] == [item.name for item in module.classes]
+    assert 2 == len(module.classes[0].constants)
+
+
+def test_one_kernel_with_what_it_uses() -> None:
+    module = read(HOST, "nested")
+
+    assert ["nested"] == [function.name for function in module.functions]
+    assert ["D"] == constants(module)
+
+
+def test_places_are_those_of_the_file() -> None:
+    kernel = next(function for function in read(HOST).functions if function.name == "kernel")
+
+    line, column = kernel.name_span.line, kernel.name_span.column
+    assert HOST.splitlines()[line - 1][column - 1 :].startswith("kernel(")
+    assert (37, 5, 39, 23) == (line, column, kernel.span.end_line, kernel.span.end_column)
+
+
+def test_indented_kernels_keep_their_columns() -> None:
+    (nested,) = read(HOST, "nested").functions
+
+    assert (44, 9) == (nested.name_span.line, nested.name_span.column)
+    assert isinstance(nested.body[0], ast.If) and 9 == nested.body[0].span.column
+
+
+def test_skipped_decorators_are_remarked() -> None:
+    sink = Sink()
+    read(HOST, "kernel", sink)
+
+    assert ["libentry", "triton.autotune"] == [d.message.split("`")[1].lstrip("@") for d in sink.diagnostics]
+    assert {"remark"} == {d.severity for d in sink.diagnostics}
+    assert [31, 32] == [d.primary.span.line for d in sink.diagnostics if d.primary]
+
+
+def test_nothing_of_the_host_code_is_left() -> None:
+    text = take_kernels(SourceText.from_text("host.py", HOST)).source.text
+
+    assert "host" not in text and "print" not in text and "autotune" not in text and "UNUSED" not in text
+    assert len(HOST) == len(text) and HOST.count("\n") == text.count("\n")
+
+
+def test_the_later_definition_counts_but_of_conditional_ones_the_first() -> None:
+    kernels = "@jit\ndef k():\n    return N + M\n@jit\ndef k(a):\n    return N + M\n"
+    module = read("if x:\n    N = 1\nelse:\n    N = 2\nM = 1\nM = 2\n" + kernels)
+
+    assert [1] == [len(function.params) for function in module.functions]
+    assert [1, 2] == [c.value.value for c in module.constants if isinstance(c.value, ast.Constant)]
+
+
+def test_errors_stand_at_their_place_in_the_file() -> None:
+    with pytest.raises(KernBenchError) as caught:
+        read("import x\ndef host(): pass\nif x:\n    @triton.jit\n    def k(a):\n        b = lambda: a\n")
+
+    primary = caught.value.diagnostics[0].primary
+    assert primary is not None and (6, 13) == (primary.span.line, primary.span.column)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = 1\n", "E_NO_KERNEL"),
+        ("", "E_NO_KERNEL"),
+        ("@other.kernel\ndef f(): pass\n", "E_NO_KERNEL"),
+        ("def f(:\n", "E_SYNTAX"),
+        ("x = " + "(" * 500 + ")" * 500, "E_SYNTAX"),
+        ("x = " + "-" * 100_000 + "1", "E_NESTING_TOO_DEEP"),
+    ],
+)
+def test_files_without_a_kernel(text: str, code: str) -> None:
+    with pytest.raises(KernBenchError) as caught:
+        read(text)
+
+    assert [code] == [found.code for found in caught.value.diagnostics]
+
+
+def test_a_kernel_file_is_read_as_it_is() -> None:
+    sink = Sink()
+    text = "@triton.autotune(configs=[])\n@triton.jit\ndef k(): pass\n"
+    module = parse_file(SourceText.from_text("k.tl", text), None, sink)
+
+    assert ["k"] == [function.name for function in module.functions]
+    assert ["R_DECORATOR_SKIPPED"] == [found.code for found in sink.diagnostics]
