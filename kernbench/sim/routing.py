@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heappop, heappush
 from itertools import pairwise
 
 from kernbench.address_map import PA_BITS, Space, decode_pa
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError
 from kernbench.sim.faults import DeviceFault
+from kernbench.sim.mesh_table import MeshTable
 from kernbench.sim.topology_graph import Edge, GraphNode, TopologyGraph
 
 Path = tuple[str, ...]
@@ -43,69 +43,13 @@ class Route:
     bottleneck_bytes_per_s: int | None  # None: nothing limits it
 
 
-class _MeshTable:
-    """Paths between the routers of one cube, as places in its list of routers; shared by all cubes alike."""
-
-    def __init__(self, overheads: tuple[int, ...], links: dict[tuple[int, int], int], w: int) -> None:
-        self._into: list[list[tuple[int, int]]] = [[] for _ in overheads]
-        self._out: list[list[tuple[int, int]]] = [[] for _ in overheads]
-        for (src, dst), wire in links.items():
-            self._out[src].append((dst, wire + overheads[dst]))
-            self._into[dst].append((src, wire + overheads[dst]))
-        self._w = w
-        self._costs: dict[int, list[tuple[int, int] | None]] = {}
-        self._paths: dict[tuple[int, int], tuple[int, ...] | None] = {}
-
-    def path(self, src: int, dst: int) -> tuple[int, ...] | None:
-        found = self._paths.get((src, dst), ())
-        if found == ():
-            found = self._paths[src, dst] = self._walk(src, dst)
-        return found
-
-    def _walk(self, src: int, dst: int) -> tuple[int, ...] | None:
-        costs = self._costs.get(dst)
-        if costs is None:
-            costs = self._costs[dst] = self._costs_to(dst)
-        if costs[src] is None:
-            return None
-        walked = [src]
-        while walked[-1] != dst:
-            walked.append(self._next(walked[-1], costs))
-        return tuple(walked)
-
-    def _next(self, here: int, costs: list[tuple[int, int] | None]) -> int:
-        """Among the neighbours on a best path: X before Y, then topology order."""
-        best: tuple[int, int] | None = None
-        for there, cost in self._out[here]:
-            rest, mine = costs[there], costs[here]
-            if rest is None or mine is None or (rest[0] + cost, rest[1] + 1) != mine:
-                continue
-            step = (int(there // self._w != here // self._w), there)
-            best = step if best is None else min(best, step)
-        assert best is not None, "a router on a best path has a next one"
-        return best[1]
-
-    def _costs_to(self, dst: int) -> list[tuple[int, int] | None]:
-        costs: list[tuple[int, int] | None] = [None] * len(self._out)
-        heap = [(0, 0, dst)]
-        while heap:
-            latency, hops, here = heappop(heap)
-            if costs[here] is not None:
-                continue
-            costs[here] = (latency, hops)
-            for there, cost in self._into[here]:
-                if costs[there] is None:
-                    heappush(heap, (latency + cost, hops + 1, there))
-        return costs
-
-
 @dataclass(frozen=True, slots=True)
 class _Cube:
     """One cube's mesh: its routers' names and the table of paths between them."""
 
     routers: tuple[str, ...]
     place: dict[str, int]
-    table: _MeshTable
+    table: MeshTable
 
     def path(self, src: str, dst: str) -> Path:
         found = self.table.path(self.place[src], self.place[dst])
@@ -132,7 +76,7 @@ class PathRouter:
         self.graph = graph
         self._nodes, self._edges = graph.nodes, graph.edges
         self._ports = graph.spec.cube.ucie.connections
-        self._mesh_tables: dict[object, _MeshTable] = {}
+        self._mesh_tables: dict[object, MeshTable] = {}
         self._cubes: dict[tuple[int, int], _Cube] = {}
         self._chains: dict[tuple[int, int, int, int], Path] = {}
         self._routes: dict[tuple[str, str], Route] = {}
@@ -404,7 +348,7 @@ class PathRouter:
         alike = (overheads, tuple(links.items()))
         table = self._mesh_tables.get(alike)
         if table is None:
-            table = self._mesh_tables[alike] = _MeshTable(overheads, links, mesh.w)
+            table = self._mesh_tables[alike] = MeshTable(overheads, links, mesh.w)
         return _Cube(names, place, table)
 
     def _checked(self, path: Path) -> Path:
@@ -422,55 +366,6 @@ class PathRouter:
 
 def _no_path(src: str, dst: str, why: str) -> Diagnostic:
     return Diagnostic("E_ROUTE_MISSING", f"no path from `{src}` to `{dst}`: {why}")
-
-
-MAX_REPORTED = 20
-
-
-def check_paths(graph: TopologyGraph) -> list[Diagnostic]:
-    """A diagnostic for each pair of nodes that needs a path and has none.
-
-    Every pair is joined as long as no link is taken away, so that is the only case in which pairs are tried.
-    """
-    router = PathRouter(graph)
-    found: list[Diagnostic] = []
-    for src, dst in _needed_pairs(graph):
-        try:
-            router.find_node_path(src, dst)
-        except KernBenchError as error:
-            found.extend(error.diagnostics)
-        if len(found) == MAX_REPORTED:
-            break
-    return found
-
-
-def _needed_pairs(graph: TopologyGraph) -> Iterator[tuple[str, str]]:
-    """Within a cube all pairs, between cubes one source for each connection, and every cube with every chiplet."""
-    spec = graph.spec
-    slots = range(min(spec.cube.pes, spec.cube.ucie.connections))
-    for sip in range(spec.sip.count):
-        cubes = [f"sip{sip}.cube{cube}" for cube in range(graph.cubes_per_sip)]
-        chiplets = [f"sip{sip}.io{io}" for io in range(len(spec.io_chiplets))]
-        for cube in cubes:
-            ends = [node for node in graph.nodes if node.startswith(f"{cube}.") and _is_end(graph.nodes[node])]
-            yield from ((a, b) for a in ends for b in ends if a != b)
-        for cube in cubes:
-            for other in cubes:
-                yield from ((f"{cube}.pe0.pe_dma", f"{other}.hbm_ctrl.pe{pe}") for pe in slots if other != cube)
-        for chiplet in chiplets:
-            for cube in cubes:
-                yield from ((f"{chiplet}.pcie_ep", f"{cube}.hbm_ctrl.pe{pe}") for pe in slots)
-                yield f"{cube}.hbm_ctrl.pe0", f"{chiplet}.pcie_ep"
-                yield f"{chiplet}.io_cpu", f"{cube}.m_cpu"
-                yield f"{cube}.m_cpu", f"{chiplet}.io_cpu"
-            yield from (("host", f"{chiplet}.io_cpu"), (f"{chiplet}.io_cpu", "host"))
-        for other_sip in range(spec.sip.count):
-            if other_sip != sip:
-                yield f"sip{sip}.cube0.pe0.pe_dma", f"sip{other_sip}.cube0.hbm_ctrl.pe0"
-
-
-def _is_end(node: GraphNode) -> bool:
-    return node.kind in ("m_cpu", "hbm_ctrl", "pe_cpu", "pe_dma", "tcm")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from kernbench.address_map import encode_pa
 from kernbench.diagnostics import KernBenchError
 from kernbench.sim.faults import DeviceFault
-from kernbench.sim.routing import AddressResolver, PathRouter, _MeshTable
+from kernbench.sim.mesh_table import MeshTable
+from kernbench.sim.routing import AddressResolver, PathRouter
 from kernbench.sim.topology import load_topology, load_topology_text
 from kernbench.sim.topology_graph import TopologyGraph
 
@@ -141,9 +142,9 @@ def test_ties_inside_a_cube_go_x_first_whatever_the_order_of_the_links() -> None
                     links[y * 3 + x, v * 3 + u] = links[v * 3 + u, y * 3 + x] = 25
     reversed_links = dict(reversed(list(links.items())))
 
-    assert (0, 1, 2, 5, 8) == _MeshTable((1000,) * 9, links, 3).path(0, 8)
-    assert (0, 1, 2, 5, 8) == _MeshTable((1000,) * 9, reversed_links, 3).path(0, 8)
-    assert (8, 7, 6, 3, 0) == _MeshTable((1000,) * 9, links, 3).path(8, 0)
+    assert (0, 1, 2, 5, 8) == MeshTable((1000,) * 9, links, 3).path(0, 8)
+    assert (0, 1, 2, 5, 8) == MeshTable((1000,) * 9, reversed_links, 3).path(0, 8)
+    assert (8, 7, 6, 3, 0) == MeshTable((1000,) * 9, links, 3).path(8, 0)
 
 
 def test_latency_decides_not_hops() -> None:
@@ -186,7 +187,7 @@ def test_inside_a_cube_no_path_is_shorter(data: st.DataObject) -> None:
             if a in best:
                 found = (best[a][0] + wire + overheads[b], best[a][1] + 1)
                 best[b] = min(best.get(b, found), found)
-    path = _MeshTable(overheads, links, w).path(src, dst)
+    path = MeshTable(overheads, links, w).path(src, dst)
 
     assert path is not None
     cost = sum(links[pair] + overheads[pair[1]] for pair in pairwise(path))
