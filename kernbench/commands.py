@@ -216,7 +216,7 @@ def dynamic_strides(handle: TensorHandle) -> int:
     return sum(isinstance(stride, Affine) for stride in handle.strides)
 
 
-# Command words, as PE_CPU writes them to PE_SCHEDULER's queue; `binary.py` packs exactly these.
+# Command words, as PE_CPU writes them to PE_SCHEDULER's queue; `command_words.py` packs exactly these.
 COMMAND_BYTES = 8  # opcode, counts, completion id
 OP_BYTES = 8  # kind, scope, axis, flags, one 32-bit immediate
 HANDLE_BYTES = 8  # descriptor index (shape, strides, dtype, space) 16 bits, address 48 bits
