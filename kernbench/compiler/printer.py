@@ -6,6 +6,7 @@ Does not know what ops compute, or addresses beyond those it is given.
 
     $name        a register            [8 + 4*$i]   an affine expression over registers
     x.3@tcm[64]  buffer 3 at 64        :64x32:fp32  its shape and type    /(1,64)  strides that are not row-major
+    ~.0@hbm[…]   an operand without a name
     axis0        position on axis 0    mod(axis0, 7):i32   an index expression
 """
 
@@ -160,7 +161,7 @@ class Printer:
             where = "acc"
         elif handle.space == "tcm" and not self.placed:
             where = self.unplaced(handle)
-        return f"{handle.name}.{handle.id}@{where}:{shape}:{handle.dtype}{strides}"
+        return f"{handle.name or '~'}.{handle.id}@{where}:{shape}:{handle.dtype}{strides}"
 
     def unplaced(self, handle: TensorHandle) -> str:
         """`tcm`, `tcm slot 1 byte 128`: what is known before `allocate`."""
