@@ -16,6 +16,7 @@ from kernbench.compiler import allocate, ast, elaborate, encode, fuse, lower, sc
 from kernbench.compiler.ast_printer import print_ast
 from kernbench.compiler.errors import error
 from kernbench.compiler.fault_log import FaultLog
+from kernbench.compiler.name_check import check_names
 from kernbench.compiler.printer import print_program
 from kernbench.compiler.python_source import parse_file
 from kernbench.compiler.recipes import written_operands
@@ -190,7 +191,7 @@ def front_check(source: SourceText) -> list[Diagnostic]:
     """All that is wrong with a file, and remarks on it, as far as that shows without a specialisation."""
     sink = Sink()
     try:
-        parse_file(source, None, sink)
+        check_names(parse_file(source, None, sink), source, sink)
     except KernBenchError as found:
         return list(found.diagnostics)
     return sink.diagnostics

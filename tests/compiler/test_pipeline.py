@@ -99,3 +99,9 @@ def test_all_errors_of_a_file_are_told_at_once() -> None:
 def test_a_check_needs_no_specialisation() -> None:
     assert [] == front_check(source(ADD))
     assert ["E_SYNTAX"] == [d.code for d in front_check(source("def f(x:\n    pass\n"))][:1]
+
+
+def test_a_check_tells_unknown_names_of_all_functions() -> None:
+    found = front_check(source("def f(x):\n    y = x + unknown\n\n\n@triton.jit\ndef g(x):\n    tl.lod(x)\n"))
+
+    assert [8, 13] == [d.primary.span.line for d in found if d.primary is not None]
