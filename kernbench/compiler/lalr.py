@@ -86,12 +86,24 @@ class Stop:
         return False
 
 
-class Parser:
-    """Parses one list of tokens, which an error may make it edit."""
+class Machine:
+    """The tables made ready for one observer; serves any number of parses."""
 
     def __init__(self, tables: Tables, observer: Observer) -> None:
         self.tables, self.observer = tables, observer
         self.reductions = [_reduction(rule, observer) for rule in tables.rules]
+
+    def parse(self, tokens: list[Token], start: str) -> Any:
+        """The value of the start symbol; after an error it holds fillers, or is None."""
+        return _Parser(self).parse(tokens, start)
+
+
+class _Parser:
+    """Parses one list of tokens, which an error may make it edit."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.tables, self.observer = machine.tables, machine.observer
+        self.reductions = machine.reductions
         self.states: list[int] = []
         # For each symbol on the stack: its value, first and last offset, and how deep its tree is.
         self.values: list[Any] = []
@@ -101,8 +113,8 @@ class Parser:
         self.recovered_at = -1
 
     def parse(self, tokens: list[Token], start: str) -> Any:
-        """The value of the start symbol; after an error it holds fillers, or is None."""
-        rows, states = self.tables.states, self.states
+        rows, states, reductions = self.tables.states, self.states, self.reductions
+        shortcuts = self.tables.shortcuts
         states.append(self.tables.starts[start])
         index = 0
         while True:
@@ -110,7 +122,11 @@ class Parser:
             kind = token[0]
             code = rows[states[-1]].get(kind)
             while code is not None and code < 0:
-                self._reduce(-1 - code, token[2])
+                if reductions[-1 - code][2] is None:
+                    key = (states[-2], states[-1], kind)
+                    states[-1] = shortcuts.get(key) or self._shortcut(key)
+                else:
+                    self._reduce(-1 - code, token[2])
                 code = rows[states[-1]].get(kind)
             if code is None:
                 resumed = self._recover(tokens, index)
@@ -122,6 +138,18 @@ class Parser:
             else:
                 self._push(code, token, token[2], token[3], 0)
                 index += 1
+
+    def _shortcut(self, key: tuple[int, int, str]) -> int:
+        """The state after all reductions that only pass a value on: four of five in an expression's grammar."""
+        below, state, kind = key
+        rows = self.tables.states
+        while (code := rows[state].get(kind)) is not None and code < 0:
+            origin, _, make, _ = self.reductions[-1 - code]
+            if make is not None:
+                break
+            state = rows[below][origin]
+        self.tables.shortcuts[key] = state
+        return state
 
     def _push(self, state: int, value: Any, start: int, end: int, depth: int) -> None:
         self.states.append(state)

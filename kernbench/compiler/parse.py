@@ -10,7 +10,7 @@ from typing import Any
 
 from kernbench.compiler import ast, tables
 from kernbench.compiler.build import NO_NODES, Builder
-from kernbench.compiler.lalr import MAX_DEPTH, Parser, Reduction, Stop
+from kernbench.compiler.lalr import MAX_DEPTH, Machine, Reduction, Stop
 from kernbench.compiler.lexer import Lexer
 from kernbench.compiler.reporter import GiveUp, Reporter
 from kernbench.compiler.source import SourceText
@@ -48,11 +48,12 @@ class _FileParser:
         self.tables = tables.load()
         self.errors = SyntaxErrors(self.tables, reporter)
         self.builder = Builder(reporter, self.piece)
+        self.machine = Machine(self.tables, self)
 
     def module(self) -> ast.Module | None:
         try:
             tokens = Lexer(self.tables, self.reporter).file()
-            found: ast.Module | None = Parser(self.tables, self).parse(tokens, "module")
+            found: ast.Module | None = self.machine.parse(tokens, "module")
         except GiveUp:
             return None
         return found
@@ -60,7 +61,7 @@ class _FileParser:
     def piece(self, start: int, end: int) -> ast.Expr | None:
         """The expression between two offsets, inside an f-string."""
         tokens = Lexer(self.tables, self.reporter).piece(start, end)
-        found: ast.Expr | None = Parser(self.tables, self).parse(tokens, "tests")
+        found: ast.Expr | None = self.machine.parse(tokens, "tests")
         return found
 
     # ---- as lalr.Observer

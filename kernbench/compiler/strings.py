@@ -6,6 +6,7 @@ The expressions of an f-string go back to the parser by their place in the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import groupby
 from typing import Literal, cast
 
 from kernbench.compiler import ast
@@ -190,9 +191,10 @@ class StringReader:
 def _merge(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Neighbouring texts become one; empty ones go."""
     merged: list[Part] = []
-    for part in parts:
-        if isinstance(part, str) and merged and isinstance(merged[-1], str):
-            merged[-1] += part
-        elif part != "":
-            merged.append(part)
+    for is_text, group in groupby(parts, lambda part: isinstance(part, str)):
+        if is_text:
+            text = "".join(part for part in group if isinstance(part, str))
+            merged.extend([text] if text else [])
+        else:
+            merged.extend(group)
     return tuple(merged)

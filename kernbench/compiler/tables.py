@@ -12,7 +12,7 @@ import json
 import keyword
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
@@ -45,6 +45,8 @@ class Tables:
     rules: tuple[Rule, ...]
     states: tuple[dict[str, int], ...]  # symbol -> next state, or -1 - rule to reduce by
     starts: dict[str, int]
+    # What the parser found out about (state below, state, terminal); depends on nothing but the tables.
+    shortcuts: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
 
 @cache

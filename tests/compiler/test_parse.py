@@ -138,8 +138,8 @@ def _constant_on_lines(text: str) -> ast.Expr:
     [
         "f''", "f'a'", "f'{a}'", "f'{a}{b}'", "f'{{{a}}}'", "f'{a!r:>4}'", "f'{a=}'", "f'{a = }'", "f'{a=!s}'",
         "f'{a=:4}'", "f'{a==b}'", "f'{a!=b}'", "f'{(a)}'", "f'{x[1:2]}'", "f'{a:%d}'", "'x' f'{a}' 'y'",
-        "f'\\N{BULLET}{a}\\n'", "rf'\\{a}'", "f\"{'}'}\"", "f'{ {1: 2}[1] }'", "f'{a if b else c}'", "f'{a:}'", "f'{a, b!r}'",
-        "f\"{f'{a}'}\"",
+        "f'\\N{BULLET}{a}\\n'", "rf'\\{a}'", "f\"{'}'}\"", "f'{ {1: 2}[1] }'", "f'{a if b else c}'", "f'{a:}'",
+        "f'{a, b!r}'", "f\"{f'{a}'}\"",
     ],
 )  # fmt: skip
 def test_f_strings_are_taken_apart_as_by_python(text: str) -> None:

@@ -155,3 +155,21 @@ def test_nesting_up_to_the_limit_is_read() -> None:
     brackets = kernel("x = " + "(" * 90 + "a" + ")" * 90)
 
     assert tree(sum_of) and tree(brackets)
+
+
+@pytest.mark.parametrize(
+    "word", ["1" * 200_000, "1_" * 100_000, "." + "1" * 200_000, "a" * 200_000 + "'", "'" + "\\'" * 100_000]
+)
+def test_long_words_are_read_in_one_go(word: str) -> None:
+    """A pattern that goes back and forth would take minutes here."""
+    text = f"A = {word}\n"
+
+    assert ("." in word) == (not _fails(text))
+
+
+def _fails(text: str) -> bool:
+    try:
+        parse(SourceText.from_text("k.tl", text))
+    except KernBenchError:
+        return True
+    return False
