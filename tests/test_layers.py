@@ -24,7 +24,7 @@ LEAVES = (
     "yaml_source",
 )
 HALVES = ("compiler", "runtime", "sim")
-JOINTS = ("session", "probe", "report", "run", "testing")
+JOINTS = ("session", "kernel", "probe", "report", "run", "testing")
 FORBIDDEN: dict[str, tuple[str, ...]] = {
     **{leaf: (*HALVES, *JOINTS, "cli") for leaf in LEAVES},
     "compiler": ("runtime", "sim", *JOINTS, "cli"),
