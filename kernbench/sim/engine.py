@@ -6,7 +6,7 @@
     engine.op_log
 
 Requests of one correlation are served one after the other, those of different ones together. Knows how a message
-enters and leaves the device. Does not know kernels, recipes or where messages come from.
+enters and leaves the device. Does not know what kernels do or where messages come from.
 """
 
 from __future__ import annotations
