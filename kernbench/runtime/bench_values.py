@@ -56,7 +56,7 @@ class Values(Mapping[str, Any]):
         self.constexprs: dict[str, Node | str] = dict(keys.constexprs or {})
         self.scalars: dict[str, Node | str] = dict(keys.scalars or {})
         self._take(sets, parameters)
-        for name in self.constexprs.keys() & self.scalars.keys():
+        for name in sorted(self.constexprs.keys() & self.scalars.keys()):
             node = self.scalars[name]
             if isinstance(node, Node):
                 self.report(node, "E_BENCH_KEY", f"`{name}` is a constexpr and a scalar")
