@@ -303,9 +303,7 @@ def _of_rank(emitter: Emitter, value: Value, rank: int, at: Place) -> Value:
 
 def as_form(emitter: Emitter, value: Value, dtype: DType, shape: tuple[int, ...], at: Place) -> Form:
     """An integer value of type `dtype` as a form of `shape`; a dense block becomes its dense part."""
-    value = cast(emitter, value, dtype, at)
-    if isinstance(value, Block) and value.shape == ():
-        value = read_scalar(emitter, value, at)
+    value = _in_register(emitter, cast(emitter, value, dtype, at), at)
     if isinstance(value, Scalar):
         return splat(shape, int_of(value.operand))
     value = broadcast(emitter, value, shape, at, keep_dense=True)
@@ -325,6 +323,8 @@ def _symbolic(
     shape: tuple[int, ...],
     at: Place,
 ) -> Value | None:
+    if any(_split(value)[0] for value in (lhs, rhs)):
+        lhs, rhs = (_in_register(emitter, value, at) for value in (lhs, rhs))
     if not _stays_symbolic(lhs) or not _stays_symbolic(rhs):
         return _with_dense(emitter, kind, lhs, rhs, dtype, shape, at) if out is None else None
     a, b = (as_form(emitter, value, dtype, shape, at) for value in (lhs, rhs))
@@ -339,6 +339,11 @@ def _symbolic(
     if form.rest is not None and expr_size(form.rest) > MAX_EXPR_NODES:
         return None
     return IntBlock(form, dtype)
+
+
+def _in_register(emitter: Emitter, value: Value, at: Place) -> Value:
+    """A scalar that was left in TCM, in a register: it meets an address."""
+    return read_scalar(emitter, value, at) if isinstance(value, Block) and value.shape == () else value
 
 
 def _stays_symbolic(value: Value) -> bool:
@@ -425,8 +430,7 @@ def as_mask(emitter: Emitter, value: Value, shape: tuple[int, ...], at: Place) -
     value = _as_condition(emitter, value, at)
     if isinstance(value, Const):
         return masks.everything(shape, (bool(value.value),))
-    if isinstance(value, Block) and value.shape == ():
-        value = read_scalar(emitter, value, at)
+    value = _in_register(emitter, value, at)
     if isinstance(value, Scalar):
         return masks.everything(shape, (value.operand,))
     value = broadcast(emitter, value, shape, at, keep_dense=True)
