@@ -6,8 +6,10 @@ TCM is short, rotation is given up before the program is. Does not know recipes,
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from kernbench.commands import (
@@ -273,28 +275,33 @@ def _aligned(nbytes: int) -> int:
 
 
 def _first_fit(items: list[Item], limit: int) -> int | None:
-    placed: list[Item] = []
+    """Place items in their order; what no later item can meet is dropped, where that order is by first use."""
+    placed: list[Item] = []  # by address
     high_water = 0
+    by_use = all(one.first <= other.first for one, other in pairwise(items))
+    together = all((item.first, item.last) == (items[0].first, items[0].last) for item in items)
     for item in items:
-        taken = sorted(
-            (other.address, other.address + other.nbytes)
-            for other in placed
-            if other.first <= item.last and item.first <= other.last
-        )
-        item.address = _lowest(taken, item.nbytes)
+        if together:
+            item.address = high_water
+        else:
+            if by_use:
+                placed = [other for other in placed if other.last >= item.first]
+            taken = [other for other in placed if other.first <= item.last and item.first <= other.last]
+            item.address = _lowest(taken, item.nbytes)
+            insort(placed, item, key=lambda other: other.address)
         high_water = max(high_water, item.address + item.nbytes)
         if high_water > limit:
             return None
-        placed.append(item)
     return high_water
 
 
-def _lowest(taken: list[tuple[int, int]], nbytes: int) -> int:
+def _lowest(taken: list[Item], nbytes: int) -> int:
+    """The lowest address with room beside what is taken, which is sorted by address."""
     address = 0
-    for start, end in taken:
-        if start - address >= nbytes:
+    for other in taken:
+        if other.address - address >= nbytes:
             break
-        address = max(address, end)
+        address = max(address, other.address + other.nbytes)
     return address
 
 

@@ -21,9 +21,9 @@ from kernbench.commands import (
     While,
 )
 from kernbench.compiler.fault_log import FaultLog
-from kernbench.compiler.faults import Fault
+from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.handles import in_slot
-from kernbench.compiler.homes import Homes, Ring, find_homes, ring_key
+from kernbench.compiler.homes import Homes, Ring, find_homes, regions, ring_key
 from kernbench.compiler.residual import (
     BlockCarry,
     BlockRef,
@@ -33,12 +33,15 @@ from kernbench.compiler.residual import (
     IfRegion,
     Instr,
     Residual,
+    ScalarOp,
     ScratchScope,
     WhileRegion,
 )
 from kernbench.compiler.static_slice import mark_static
 from kernbench.compiler.tl_context import PLAIN, TLContext
 from kernbench.diagnostics import Span
+
+MAX_REGION_DEPTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,13 @@ class _Copy:
         return self.target.id, self.target.address
 
 
-def lower(residual: Residual, faults: FaultLog, opt_level: int = 1) -> Program:
-    """The program; mistakes that only show here (composites, recipes) go to `faults`."""
+def lower(residual: Residual, faults: FaultLog, opt_level: int = 1) -> Program | None:
+    """The program; mistakes that only show here (composites, recipes) go to `faults`. None if it is too deep."""
+    try:
+        _check_depth(residual)
+    except Fault as found:
+        faults.add(found)
+        return None
     homes = find_homes(residual)
     context = TLContext(homes, residual.register_dtypes, residual.register_names)
     body = _Lowering(context, homes, faults).region(residual.body)
@@ -76,6 +84,19 @@ def lower(residual: Residual, faults: FaultLog, opt_level: int = 1) -> Program:
         opt_level=opt_level,
     )
     return mark_static(program)
+
+
+def _check_depth(residual: Residual) -> None:
+    """Inlined helpers may nest deeper than any text does; passes behind this one walk regions by recursion."""
+    todo: list[tuple[Instr, int]] = [(instr, 1) for instr in residual.body]
+    while todo:
+        instr, depth = todo.pop()
+        if depth > MAX_REGION_DEPTH:
+            assert not isinstance(instr, ScalarOp), "a scalar instruction has no regions"
+            message = f"loops and branches, with those of inlined helpers, are nested deeper than {MAX_REGION_DEPTH}"
+            raise fault("E_NESTING_TOO_DEEP", message, instr.place)
+        for region in regions(instr):
+            todo.extend((inner, depth + 1) for inner in region if regions(inner))
 
 
 class _Lowering:
@@ -103,8 +124,8 @@ class _Lowering:
                 method(self.context, instr)
             else:
                 _REGIONS[type(instr)](self, instr)
-        except Fault as fault:
-            self.faults.add(fault)
+        except Fault as found:
+            self.faults.add(found)
 
     # ------------------------------------------------------------------ regions
 

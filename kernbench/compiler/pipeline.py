@@ -80,6 +80,7 @@ def _lower(residual: Residual, context: Context) -> Program:
     program = lower.lower(residual, faults, context.opt_level)
     faults.publish(context.sink)
     _stop_at_errors(context.sink)
+    assert program is not None, "lowering without an error has a result"
     return program
 
 
@@ -93,7 +94,8 @@ def _schedule(program: Program, context: Context) -> Program:
         return program
     assert context.target is not None
     early = schedule.schedule(program)
-    return early if early is program or allocate.fits(early, context.target) else program
+    takes_more = early.buffers != program.buffers
+    return program if takes_more and not allocate.fits(early, context.target) else early
 
 
 def _allocate(program: Program, context: Context) -> Program:
