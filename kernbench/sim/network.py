@@ -212,8 +212,8 @@ class Network:
                 pool.leave(flow_class)
                 touched[pool] = None
         for pool in touched:
-            if pool.binding or pool.can_bind:  # one that has become slack still links its flows this once
-                pool.binding = pool.can_bind
+            pool.binding = pool.can_bind
+            if pool.binding:  # of one that has become slack, all members were in the part that has been loosened
                 for member in pool.members:
                     self._loosen(member, loose)
         for flow_class in leaving:

@@ -116,6 +116,21 @@ def test_a_flow_that_has_its_rate_kept_stays_exact() -> None:
     assert [ceil_div(2 * 5000 * 10**12, 7 * 10**9)] == ends
 
 
+def test_a_flow_stays_exact_while_others_change_beside_it() -> None:
+    """Three flows at 7/3 GB/s, whose progress is no whole number of units, beside starts that leave their rate alone."""
+    shared = [flow(0, 7000, 0, 1) for _ in range(3)]
+    beside = [flow(start, 50_000, 1) for start in (1, 2, 5, 700)]
+
+    assert [3_000_000] * 3 == play(shared + beside, [7 * 10**9, 10**11])[:3]
+
+
+def test_a_pool_that_is_used_twice_as_much_as_what_feeds_it_binds() -> None:
+    """Two flows of 10 B/s each would take 40 B/s of a pool of 30."""
+    flows = [Flow(0, 75, {0: Fraction(1), 2: Fraction(2)}), Flow(0, 75, {1: Fraction(1), 2: Fraction(2)})]
+
+    assert [10 * 10**12] * 2 == play(flows, [10, 10, 30])
+
+
 def test_nothing_to_drain_finishes_in_this_instant_but_not_at_once() -> None:
     clock, network = network_of([10**9])
     told: list[str] = []
