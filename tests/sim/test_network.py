@@ -117,7 +117,7 @@ def test_a_flow_that_has_its_rate_kept_stays_exact() -> None:
 
 
 def test_a_flow_stays_exact_while_others_change_beside_it() -> None:
-    """Three flows at 7/3 GB/s, whose progress is no whole number of units, beside starts that leave their rate alone."""
+    """Three flows at 7/3 GB/s, whose progress is no whole number of units, beside starts that leave it alone."""
     shared = [flow(0, 7000, 0, 1) for _ in range(3)]
     beside = [flow(start, 50_000, 1) for start in (1, 2, 5, 700)]
 
