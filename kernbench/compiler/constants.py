@@ -75,6 +75,8 @@ def wrap_constant(value: Any) -> Value:
 
 def fold_binary(op: str, lhs: Const | TupleValue, rhs: Const | TupleValue, at: Place) -> Value:
     if isinstance(lhs, TupleValue) and isinstance(rhs, TupleValue) and op == "+":
+        if len(lhs.items) + len(rhs.items) > MAX_ITEMS:
+            raise fault("E_CONSTANT_ARITHMETIC", f"`{op}` makes a tuple of more than {MAX_ITEMS} items", at)
         return TupleValue(lhs.items + rhs.items)
     a, b = plain(lhs), plain(rhs)
     if _too_large(op, a, b):
@@ -95,6 +97,8 @@ def _too_large(op: str, a: Any, b: Any) -> bool:
     if op == "*" and (isinstance(a, str | tuple) or isinstance(b, str | tuple)):
         sequence, times = (a, b) if isinstance(a, str | tuple) else (b, a)
         return isinstance(times, int) and len(sequence) * max(times, 0) > MAX_ITEMS
+    if isinstance(a, str) and isinstance(b, str):
+        return len(a) + len(b) > MAX_ITEMS
     if not (isinstance(a, int) and isinstance(b, int)):
         return False
     if op == "**":

@@ -5,17 +5,22 @@ Knows the syntax of expressions; what operators do to values is the builder's ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernbench.compiler import ast
 from kernbench.compiler.branches import evaluate_bool, evaluate_ternary
 from kernbench.compiler.calls import evaluate_call
+from kernbench.compiler.constants import MAX_ITEMS
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame
 from kernbench.compiler.residual import Place
 from kernbench.compiler.values import Const, DictValue, TupleValue, Value, type_text
-from kernbench.diagnostics import nearest
+from kernbench.diagnostics import Span, nearest
+
+MAX_NESTING = 16  # of tuples in tuples
+MAX_WIDTH = 200  # of a number in an f-string's format
 
 
 def evaluate_name(frame: Frame, node: ast.Name) -> Value:
@@ -110,7 +115,30 @@ def evaluate_slice(frame: Frame, node: ast.Slice) -> Value:
 
 
 def evaluate_sequence(frame: Frame, node: ast.Tuple | ast.List) -> Value:
-    return TupleValue(tuple(frame.evaluate(element) for element in node.elements))
+    value = TupleValue(tuple(frame.evaluate(element) for element in node.elements))
+    _check_size(frame, value, node.span)
+    return value
+
+
+def _check_size(frame: Frame, value: TupleValue | DictValue, span: Span) -> None:
+    size, depth = _extent(value)
+    if size > MAX_ITEMS:
+        message = f"a tuple, list or dict has more than {MAX_ITEMS} items"
+        raise fault("E_CONSTANT_ARITHMETIC", message, frame.at(span), "items of inner ones included")
+    if depth > MAX_NESTING:
+        message = f"tuples, lists and dicts are nested deeper than {MAX_NESTING} levels"
+        raise fault("E_NESTING_TOO_DEEP", message, frame.at(span), "this one")
+
+
+def _extent(value: Value) -> tuple[int, int]:
+    """How many values a value holds, itself included, and how deep they are nested."""
+    if isinstance(value, DictValue):
+        inner = [_extent(item) for _, item in value.items]
+    elif isinstance(value, TupleValue):
+        inner = [_extent(item) for item in value.items]
+    else:
+        return 1, 0
+    return 1 + sum(size for size, _ in inner), 1 + max((depth for _, depth in inner), default=0)
 
 
 def evaluate_dict(frame: Frame, node: ast.Dict) -> Value:
@@ -121,7 +149,9 @@ def evaluate_dict(frame: Frame, node: ast.Dict) -> Value:
             message = f"a key is {type_text(key)}, a string is needed"
             raise fault("E_DICT_KEY", message, frame.at(key_node.span), "this key")
         items[key.value] = frame.evaluate(value_node)
-    return DictValue(tuple(items.items()))
+    value = DictValue(tuple(items.items()))
+    _check_size(frame, value, node.span)
+    return value
 
 
 def evaluate_fstring(frame: Frame, node: ast.JoinedStr) -> Value:
@@ -135,6 +165,8 @@ def _formatted(frame: Frame, part: ast.FormattedValue) -> str:
         return type_text(value)
     known = repr(value.value) if part.conversion in ("r", "a") else value.value
     try:
+        if any(int(number) > MAX_WIDTH for number in re.findall("[0-9]{1,9}", part.format_spec or "")):
+            raise ValueError
         return format(known, part.format_spec or "")
     except (ValueError, TypeError):
         message = f"`{part.format_spec}` is no format for {type_text(value)}"

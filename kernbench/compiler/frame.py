@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kernbench.compiler.module_scope import ModuleScope
 
 
-MAX_STEPS = 100_000  # statements walked; inlined helpers and unrolled loops count each time
+MAX_STEPS = 25_000  # statements walked; inlined helpers and unrolled loops count each time
 
 Path = tuple[object, ...]  # the inlined calls and unrolled trips around a statement
 

@@ -47,7 +47,7 @@ def run_for(frame: Frame, node: ast.For) -> None:
     if isinstance(iterated, TupleValue):
         _unroll(frame, node, iterated.items)
     elif iterated.static:
-        _unroll(frame, node, [Const(i) for i in _static_trips(frame, node, iterated)])
+        _unroll(frame, node, _static_trips(frame, node, iterated))
     else:
         _run_rolled(frame, node, iterated)
 
@@ -127,23 +127,17 @@ def _static_trips(frame: Frame, node: ast.For, iterated: Range) -> range:
     return range(*numbers)
 
 
-def _unroll(frame: Frame, node: ast.For, trips: range | list[Value] | tuple[Value, ...] | list[Const]) -> None:
+def _unroll(frame: Frame, node: ast.For, trips: range | tuple[Value, ...]) -> None:
     if len(trips) > MAX_UNROLL:
         message = f"the loop unrolls to {len(trips)} trips, at most {MAX_UNROLL} are allowed"
-        raise fault(
-            "E_UNROLL_TOO_LARGE",
-            message,
-            frame.at(node.iter.span),
-            "this range",
-            help="use `range`, which stays a loop",
-        )
+        advice = "use `range`, which stays a loop"
+        raise fault("E_UNROLL_TOO_LARGE", message, frame.at(node.iter.span), "this range", help=advice)
     path = frame.path
-    for number, value in enumerate(trips):
+    for number, item in enumerate(trips):
         if frame.terminated:
             break
         frame.path = (*path, number)
-        assert not isinstance(value, int)
-        assign(frame, node.target, value)
+        assign(frame, node.target, Const(item) if isinstance(item, int) else item)
         frame.run(node.body)
     frame.path = path
 
