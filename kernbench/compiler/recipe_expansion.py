@@ -86,7 +86,7 @@ class Expansion:
         for view in self.recipe.views.values():
             letters = self.recipe.dims.get(view.of, "")
             if view.how == "repeat":
-                groups, rows = self.dims[letters[0]], self.dims[self.grouped_letter()]
+                groups, rows = self.dims[letters[0]], self.grouped_rows()
                 if rows % groups:
                     message = f"recipe `{self.name}` has {rows} rows for {groups} rows of `{view.of}`"
                     raise fault("E_COMPOSITE_SHAPE", f"{message}, which do not divide", self.at)
@@ -94,8 +94,15 @@ class Expansion:
                 message = f"recipe `{self.name}` needs rows of {2 * self.half_extent()} elements"
                 raise fault("E_COMPOSITE_SHAPE", f"{message}, `{view.of}` has {self.dims[letters[-1]]}", self.at)
 
-    def grouped_letter(self) -> str:
-        return next(self.recipe.dims[v.of][0] for v in self.recipe.views.values() if v.how == "groups")
+    def grouped_rows(self) -> int:
+        """Rows of the operand or result that is seen in groups."""
+        of = next(view.of for view in self.recipe.views.values() if view.how == "groups")
+        return self.operands[of].shape[0] if of in self.operands else self.primary_shape()[0]
+
+    def primary_shape(self) -> tuple[int, ...]:
+        spec = self.recipe.primary_out
+        assert spec is not None
+        return spec.made(self.operands[spec.from_shape].shape)
 
     def half_extent(self) -> int:
         return self.dims.get("H", 0)
@@ -117,7 +124,7 @@ class Expansion:
     def make_primary(self) -> TensorHandle:
         spec = self.recipe.primary_out
         assert spec is not None
-        return self.scratch(spec.name, self.operands[spec.from_shape].shape, self.operands[spec.from_dtype].dtype)
+        return self.scratch(spec.name, self.primary_shape(), self.operands[spec.from_dtype].dtype)
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: DType) -> TensorHandle:
         handle = self.context.new_handle(name, shape, dtype)
@@ -193,7 +200,7 @@ class Expansion:
                 strides = (scale(handle.strides[0], rows), *handle.strides)
                 return replace(handle, shape=(groups, rows, *handle.shape[1:]), strides=strides)
             case "repeat":
-                rows = self.dims[self.grouped_letter()] // handle.shape[0]
+                rows = self.grouped_rows() // handle.shape[0]
                 strides = (handle.strides[0], 0, *handle.strides[1:])
                 return replace(handle, shape=(handle.shape[0], rows, *handle.shape[1:]), strides=strides)
 

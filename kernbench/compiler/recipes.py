@@ -26,9 +26,17 @@ class PrimaryOutSpec:
 
     from_shape: str
     from_dtype: str
-    transform: Literal["identity", "transpose"] = "identity"
+    transform: Literal["identity", "transpose", "unpack"] = "identity"
     binds: Literal["a", "b"] = "a"  # the operand of the GEMM that it becomes where both are absent
     name: str = "P"  # what the ops call it
+
+    def made(self, shape: Shape) -> Shape:
+        """The shape that the ops write, for `from_shape` of this shape: `unpack` makes two rows of each."""
+        return (2 * shape[0], *shape[1:]) if self.transform == "unpack" else shape
+
+    def seen(self, shape: Shape) -> Shape:
+        """The shape that whoever takes the result sees."""
+        return shape[::-1] if self.transform == "transpose" else self.made(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +158,12 @@ def _gelu(x: Arrays, scalars: Mapping[str, float]) -> Arrays:
 def _dequant(x: Arrays, scalars: Mapping[str, float]) -> Arrays:
     group = x["q"].shape[0] // x["scale"].shape[0]
     return {"P": x["q"].astype(np.float64) * np.repeat(x["scale"], group, axis=0)}
+
+
+def _dequant_int4(x: Arrays, scalars: Mapping[str, float]) -> Arrays:
+    packed = x["q"].astype(np.int64) & 255
+    rows = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1, packed.shape[1]) - 8
+    return {"P": rows * np.repeat(x["scale"], rows.shape[0] // x["scale"].shape[0], axis=0)}
 
 
 # --------------------------------------------------------------------------- the table
@@ -325,6 +339,32 @@ RECIPE_DESCRIPTORS["dequant"] = RecipeDescriptor(
         "q_groups": View("q", "groups"),
         "scale_rows": View("scale", "repeat"),
         "P_groups": View("P", "groups"),
+    },
+)
+
+RECIPE_DESCRIPTORS["dequant_int4"] = RecipeDescriptor(
+    operands={"q": "R", "scale": "R"},
+    dims={"q": "BN", "scale": "SN"},
+    primary_out=PrimaryOutSpec(from_shape="q", from_dtype="scale", transform="unpack", binds="b"),
+    tile_alignment="single_shot",
+    # one half of each byte, and P with two rows for each row of bytes
+    internal_scratch_bytes_fn=lambda shapes, bpe: _count(shapes["q"]) * (bpe["q"] + 2 * bpe["scale"]),
+    engine_seq=(
+        EngineOp("MATH", "and", src_a="q", src_b=15, dst="half"),
+        EngineOp("MATH", "sub", src_a="half", src_b=8, dst="P_even"),
+        EngineOp("MATH", "shr", src_a="q", src_b=4, dst="half"),
+        EngineOp("MATH", "and", src_a="half", src_b=15, dst="half"),
+        EngineOp("MATH", "sub", src_a="half", src_b=8, dst="P_odd"),
+        EngineOp("MATH", "mul", src_a="P_groups", src_b="scale_rows", dst="P_groups"),
+    ),
+    reference=_dequant_int4,
+    doc="Weights of 4 bits, 8 above their value and two a byte along the rows (low half first), times their scale.",
+    dtypes={"half": "q"},
+    views={
+        "P_even": View("P", "pairs", 0),
+        "P_odd": View("P", "pairs", 1),
+        "P_groups": View("P", "groups"),
+        "scale_rows": View("scale", "repeat"),
     },
 )
 

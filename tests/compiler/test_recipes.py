@@ -25,6 +25,8 @@ def extents(draw: st.DrawFn, recipe: RecipeDescriptor) -> dict[str, int]:
     found = {letter: draw(st.integers(1, 9), label=letter) for letter in letters}
     if "H" in found:
         found["C"] = 2 * found["H"]
+    if "B" in found:
+        found["B"] = found["S"] * draw(st.integers(1, 3), label="bytes a group")
     if "S" in found:
         found["K"] = found["S"] * draw(st.integers(1, 4), label="rows a group")
     return found
@@ -37,7 +39,9 @@ def arrays(draw: st.DrawFn, name: str, recipe: RecipeDescriptor) -> dict[str, np
     found = {}
     for operand, axes in recipe.dims.items():
         values = rng.normal(size=tuple(dims[axis] for axis in axes)) * 2
-        if operand == "q":
+        if operand == "q" and name == "dequant_int4":
+            found[operand] = rng.integers(0, 256, values.shape).astype(draw(st.sampled_from([np.uint8, np.int8])))
+        elif operand == "q":
             found[operand] = np.round(values * 20).astype(draw(st.sampled_from([np.int8, ml_dtypes.float8_e4m3fn])))
         else:
             found[operand] = (np.abs(values) if operand == "l" else values).astype(dtype)
@@ -64,7 +68,7 @@ def kernel_text(name: str, given: dict[str, np.ndarray]) -> str:
     assert primary is not None
     lines += [
         f"    result = {call}",
-        f"    tl.store({block('result', 'result_ptr', given[primary.from_shape].shape)}, result)",
+        f"    tl.store({block('result', 'result_ptr', primary.made(given[primary.from_shape].shape))}, result)",
     ]
     lines += [f"    tl.store({block(n, f'{n}_ptr', given[n].shape)}, {n})" for n in recipe.written]
     return "\n".join(lines) + "\n"
@@ -73,7 +77,7 @@ def kernel_text(name: str, given: dict[str, np.ndarray]) -> str:
 def compile_recipe(name: str, given: dict[str, np.ndarray]) -> Program:
     primary = RECIPE_DESCRIPTORS[name].primary_out
     assert primary is not None
-    result = np.zeros(given[primary.from_shape].shape, given[primary.from_dtype].dtype)
+    result = np.zeros(primary.made(given[primary.from_shape].shape), given[primary.from_dtype].dtype)
     types = {f"{n}_ptr": signature_of(x=v)["x"] for n, v in given.items()}
     return compiled(kernel_text(name, given), {**types, "result_ptr": signature_of(x=result)["x"]}).program
 
@@ -89,7 +93,7 @@ def test_a_recipe_does_what_its_reference_says(name: str, data: st.DataObject) -
     wide = {n: v.astype(np.float64) for n, v in given_arrays.items()}
     scalars = {n: v for n, v in recipe.scalars.items() if v is not None}
     expected = recipe.reference(wide, scalars)
-    result = np.zeros(given_arrays[primary.from_shape].shape, given_arrays[primary.from_dtype].dtype)
+    result = np.zeros(primary.made(given_arrays[primary.from_shape].shape), given_arrays[primary.from_dtype].dtype)
     run_program(compile_recipe(name, given_arrays), {**given_arrays, "result": result})
 
     for output, values in expected.items():
@@ -111,7 +115,7 @@ def test_a_recipe_takes_the_scratch_that_it_announces(name: str, data: st.DataOb
     assert primary is not None
     shapes = {n: v.shape for n, v in given_arrays.items()}
     sizes = {n: v.dtype.itemsize for n, v in given_arrays.items()}
-    result_bytes = int(np.prod(shapes[primary.from_shape])) * sizes[primary.from_dtype]
+    result_bytes = int(np.prod(primary.made(shapes[primary.from_shape]))) * sizes[primary.from_dtype]
     scratch = sum(b.nbytes for b in compile_recipe(name, given_arrays).buffers if b.persistent)
 
     assert recipe.internal_scratch_bytes_fn(shapes, sizes) == scratch + result_bytes

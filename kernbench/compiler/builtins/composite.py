@@ -212,8 +212,7 @@ def _primary(call: Call, before: tuple[CompositeEntry, ...]) -> tuple[PrimaryOut
         if not isinstance(like, BlockRef) or not isinstance(typed, BlockRef):
             absent = spec.from_shape if not isinstance(like, BlockRef) else spec.from_dtype
             raise fault("E_BAD_COMPOSITE", f"`{entry.op}` needs its operand `{absent}` as a block", call.at)
-        shape = like.shape[::-1] if spec.transform == "transpose" else like.shape
-        return spec, Product(shape, typed.dtype)
+        return spec, Product(spec.seen(like.shape), typed.dtype)
     return None
 
 
