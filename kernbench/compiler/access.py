@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from kernbench.commands import Access, Operand, Reg
 from kernbench.compiler import masks
+from kernbench.compiler.arithmetic import as_mask
 from kernbench.compiler.conversions import cast, dense, fill, full, read_scalar, scalar_of
 from kernbench.compiler.emitter import Emitter
 from kernbench.compiler.faults import Fault, fault
-from kernbench.compiler.operators import as_mask
 from kernbench.compiler.pointers import as_pointers
 from kernbench.compiler.residual import (
     BlockOperand,

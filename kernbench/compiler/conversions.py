@@ -37,7 +37,6 @@ from kernbench.compiler.values import (
     int_of,
     is_block,
     operand_of,
-    shape_of,
     type_text,
 )
 from kernbench.dtypes import DType, fp32, fp64, i1, i32, i64, u32, u64
@@ -328,7 +327,3 @@ def require_numbers(at: Place, *values: Value) -> None:
         is_pointer = isinstance(value, Pointer | PtrBlock)
         help = "read what it points to with tl.load" if is_pointer else None
         raise fault("E_VALUE_EXPECTED", f"a number is needed, {type_text(value)} is given", at, help=help)
-
-
-def rank_of(value: Value) -> int:
-    return len(shape_of(value))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from kernbench.compiler import operators
+from kernbench.compiler.arithmetic import arithmetic, elementwise
 from kernbench.compiler.builtins.reductions import reduce_along
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.conversions import cast, require_numbers, to_runtime
 from kernbench.compiler.faults import fault
+from kernbench.compiler.promotion import common_type, result_type
 from kernbench.compiler.values import FALSE, NONE, Const, TupleValue, Value, element_type, type_text
 from kernbench.dtypes import DType, bf16, fp32
 
@@ -36,7 +38,7 @@ _UNARY = {
 def _register(name: str, kind: str) -> None:
     @builtin(name)
     def unary(call: Call, x: Value) -> Value:
-        return operators.elementwise(call.builder, kind, (x,), _float_type(call, x), call.at)
+        return elementwise(call.builder, kind, (x,), _float_type(call, x), call.at)
 
 
 def _float_type(call: Call, *values: Value) -> DType:
@@ -49,7 +51,7 @@ def _float_type(call: Call, *values: Value) -> DType:
             help = "cast it with .to(tl.float32)"
             message = f"{call.name} takes floats, {type_text(value)} is given"
             raise fault("E_OPERAND_TYPE", message, call.at, help=help)
-    return operators.common_type(call.at, *values)
+    return common_type(call.at, *values)
 
 
 for _name, _kind in _UNARY.items():
@@ -65,7 +67,7 @@ def abs_(call: Call, x: Value) -> Value:
     assert isinstance(dtype, DType)
     if not dtype.is_signed:
         return x
-    return operators.elementwise(call.builder, "abs", (x,), dtype, call.at)
+    return elementwise(call.builder, "abs", (x,), dtype, call.at)
 
 
 @builtin("where")
@@ -79,10 +81,10 @@ def _extreme(call: Call, kind: str, x: Value, y: Value, propagate_nan: Value) ->
     sides = [_without_bf16(call, to_runtime(call.builder, value, call.at)) for value in (x, y)]
     mode = call.constant(propagate_nan, "propagate_nan")
     nan_wins = mode == "all"
-    dtype = operators.result_type(sides[0], sides[1], call.at)
+    dtype = result_type(sides[0], sides[1], call.at)
     if nan_wins and dtype.is_float:
         kind = {"max_elem": "max_nan", "min_elem": "min_nan"}[kind]
-    return operators.arithmetic(call.builder, kind, sides[0], sides[1], dtype, call.at)
+    return arithmetic(call.builder, kind, sides[0], sides[1], dtype, call.at)
 
 
 def _without_bf16(call: Call, value: Value) -> Value:
@@ -105,17 +107,17 @@ def clamp(call: Call, x: Value, min: Value, max: Value, propagate_nan: Value = I
     if call.constant(propagate_nan, "propagate_nan") == "all":
         raise fault("E_UNSUPPORTED_BUILTIN", "tl.clamp with propagate_nan=ALL is not supported yet", call.at)
     values = [_without_bf16(call, to_runtime(call.builder, value, call.at)) for value in (x, min, max)]
-    dtype = operators.common_type(call.at, *values)
+    dtype = common_type(call.at, *values)
     if not dtype.is_float:
         help = "write tl.minimum(tl.maximum(x, low), high)"
         raise fault("E_OPERAND_TYPE", f"tl.clamp takes floats, {type_text(x)} is given", call.at, help=help)
-    return operators.elementwise(call.builder, "clamp", tuple(values), dtype, call.at)
+    return elementwise(call.builder, "clamp", tuple(values), dtype, call.at)
 
 
 @builtin("fma")
 def fma(call: Call, x: Value, y: Value, z: Value) -> Value:
     dtype = _float_type(call, x, y, z)
-    return operators.elementwise(call.builder, "fma", (x, y, z), dtype, call.at)
+    return elementwise(call.builder, "fma", (x, y, z), dtype, call.at)
 
 
 @builtin("fdiv", "div_rn")
@@ -138,7 +140,7 @@ def softmax(call: Call, x: Value, dim: Value = NONE, keep_dims: Value = FALSE, i
     axis = 0 if dim == NONE else call.integer(dim, "dim")
     largest = reduce_along(call, "rmax", x, axis, keep_dims=True)
     raised = operators.binary(builder, "-", x, largest, at)
-    powers = operators.elementwise(builder, "exp", (raised,), _float_type(call, raised), at)
+    powers = elementwise(builder, "exp", (raised,), _float_type(call, raised), at)
     return operators.binary(builder, "/", powers, reduce_along(call, "rsum", powers, axis, keep_dims=True), at)
 
 
