@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "kernbench"
 LEAVES = (
     "address_map",
     "binary",
+    "command_words",
     "commands",
     "data_files",
     "diagnostics",
