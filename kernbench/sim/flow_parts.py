@@ -306,10 +306,7 @@ class UniformPart(Part):
 
     def rest(self, now: int) -> bool:
         if self.stream.targets or self.stream.own:
-            return False
-        for flow_class in self.classes:
-            if flow_class.count:
-                return False
+            return False  # flows that have just started are in neither; they make their class changed
         self.load = 0
         self.stream.set_rate(NO_RATE, now)
         for flow_class in self.classes:
