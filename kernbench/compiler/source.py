@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 
 from kernbench.compiler.errors import error
 from kernbench.diagnostics import EXIT_KERNEL, KernBenchError, Label, Span
@@ -24,7 +24,9 @@ _LINE_END = re.compile("\r\n?")
 
 @dataclass(frozen=True)
 class SourceText:
-    """`indents` gives lines of an indented piece of a larger file the indentation that counts as none."""
+    """`name` is the file as the person named it. Places carry only its last part (`file`), so that programs and logs
+    are the same from whatever folder they are made; labels show the whole. `indents` gives lines of an indented
+    piece of a larger file the indentation that counts as none."""
 
     name: str
     text: str
@@ -64,6 +66,10 @@ class SourceText:
         return cls.from_bytes(name or str(path), path.read_bytes())
 
     @property
+    def file(self) -> str:
+        return PurePath(self.name).name
+
+    @property
     def lines(self) -> int:
         return len(self.starts)
 
@@ -84,13 +90,14 @@ class SourceText:
         line = bisect_right(starts, start)
         column = start - starts[line - 1] + 1
         if line == len(starts) or end < starts[line]:
-            return Span(self.name, line, column, line, column + end - start)
-        return Span(self.name, line, column, *self.position(end))
+            return Span(self.file, line, column, line, column + end - start)
+        return Span(self.file, line, column, *self.position(end))
 
     def label(self, span: Span, text: str = "") -> Label:
         """A label with its source line; a span of another file gets none."""
-        known = span.file == self.name and 1 <= span.line <= len(self.starts)
-        return Label(span, text, self.line(span.line) if known else "")
+        if span.file != self.file or not 1 <= span.line <= len(self.starts):
+            return Label(span, text)
+        return Label(replace(span, file=self.name), text, self.line(span.line))
 
 
 def _encoding_error(source: SourceText, offset: int, message: str) -> KernBenchError:
