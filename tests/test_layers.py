@@ -25,7 +25,7 @@ LEAVES = (
     "yaml_source",
 )
 HALVES = ("compiler", "runtime", "sim")
-JOINTS = ("session", "kernel", "probe", "report", "run", "testing")
+JOINTS = ("explain", "session", "kernel", "probe", "report", "run", "testing")
 FORBIDDEN: dict[str, tuple[str, ...]] = {
     **{leaf: (*HALVES, *JOINTS, "cli") for leaf in LEAVES},
     "compiler": ("runtime", "sim", *JOINTS, "cli"),

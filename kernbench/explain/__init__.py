@@ -1,0 +1,1 @@
+"""Explanations as data: one file a subject, gathered by `index.py`."""
