@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from kernbench.commands import (
-    ACCUMULATOR_ADDRESS,
     UNALLOCATED,
-    Access,
-    Affine,
     Assert,
-    AxisIndex,
     Block,
     Buffer,
     CompositeTemplate,
@@ -26,8 +22,6 @@ from kernbench.commands import (
     Exit,
     Gather,
     If,
-    IndexOp,
-    Int,
     Loop,
     Move,
     Node,
@@ -35,7 +29,6 @@ from kernbench.commands import (
     Param,
     Program,
     ReadScalar,
-    Reg,
     ScalarLoad,
     ScalarOp,
     ScalarStore,
@@ -44,41 +37,13 @@ from kernbench.commands import (
     TensorHandle,
     Wait,
     While,
-    add,
-    affine,
-    contiguous_strides,
 )
-from kernbench.compiler.handles import in_slot
-from kernbench.compiler.printer import INDENT
-from kernbench.diagnostics import Span
+from kernbench.compiler.program_words import Line, ProgramTextError, Words, read_lines
 from kernbench.dtypes import BY_NAME, DType
-
-_PLACE = re.compile(r"\s+; (?P<file>.*):(?P<line>\d+):(?P<column>\d+)-(?P<end>\d+):(?P<last>\d+)$")
-_TOKEN = re.compile(
-    r"\s*(?P<token>%\d+|\$[\w.]+|\"(?:\\.|[^\"\\])*\"|->|~\.\d+|[^\W\d]\w*(?:\.\w+)*|-inf\b"
-    r"|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)|\d+x[\dx]*|\S)"
-)
-_ESCAPES = {"n": "\n", "r": "\r", '"': '"', "\\": "\\"}
-
-
-class ProgramTextError(ValueError):
-    """Text that is no program; `line` counts from 1."""
-
-    def __init__(self, message: str, line: int) -> None:
-        self.line = line
-        super().__init__(f"line {line}: {message}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    number: int
-    depth: int
-    text: str
-    span: Span | None
 
 
 def parse_program(text: str) -> Program:
-    parser = _Parser(_lines(text))
+    parser = _Parser(read_lines(text))
     try:
         return parser.program()
     except ProgramTextError:
@@ -87,276 +52,19 @@ def parse_program(text: str) -> Program:
         raise ProgramTextError(str(wrong), parser.lines[parser.at - 1].number) from None
 
 
-def _lines(text: str) -> list[_Line]:
-    found = []
-    for number, raw in enumerate(text.splitlines(), 1):
-        if not raw.strip():
-            continue
-        place = _PLACE.search(raw)
-        body = raw[: place.start()] if place else raw
-        depth = (len(body) - len(body.lstrip(" "))) // len(INDENT)
-        found.append(_Line(number, depth, body.strip(), _span(place) if place else None))
-    return found
-
-
-def _span(place: re.Match[str]) -> Span:
-    line, column, end, last = (int(place[name]) for name in ("line", "column", "end", "last"))
-    return Span(place["file"], line, column, end, last)
-
-
-@dataclass
-class _Words:
-    """The tokens of one line."""
-
-    line: _Line
-    names: dict[str, int]  # registers
-    placed: bool
-    at: int = 0
-    tokens: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.tokens = [match["token"] for match in _TOKEN.finditer(self.line.text)]
-
-    def fail(self, wanted: str) -> ProgramTextError:
-        found = self.tokens[self.at] if self.at < len(self.tokens) else "the end of the line"
-        return ProgramTextError(f"{found!r} stands where {wanted} should", self.line.number)
-
-    def peek(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
-
-    def next(self) -> str:
-        if self.at >= len(self.tokens):
-            raise self.fail("more")
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def take(self, token: str) -> bool:
-        if self.peek() != token:
-            return False
-        self.at += 1
-        return True
-
-    def expect(self, token: str) -> None:
-        if not self.take(token):
-            raise self.fail(f"`{token}`")
-
-    def whole(self) -> int:
-        if not re.fullmatch(r"-?\d+", self.peek()):
-            raise self.fail("a whole number")
-        return int(self.next())
-
-    def dtype(self) -> DType:
-        name = self.next()
-        if name not in BY_NAME:
-            self.at -= 1
-            raise self.fail("an element type")
-        return BY_NAME[name]
-
-    def register(self) -> int:
-        token = self.next()
-        if not token.startswith("$") or token[1:] not in self.names:
-            self.at -= 1
-            raise self.fail("a register")
-        return self.names[token[1:]]
-
-    def text(self) -> str:
-        token = self.next()
-        if not token.startswith('"'):
-            self.at -= 1
-            raise self.fail("a text in quotes")
-        return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
-
-    # ------------------------------------------------------------------ values
-
-    def integer(self, closing: tuple[str, ...]) -> Int:
-        """A sum of whole numbers and registers, up to one of `closing` (which stays)."""
-        total: Int = 0
-        sign = 1
-        while self.peek() not in closing:
-            if self.take("+"):
-                sign = 1
-            elif self.take("-"):
-                sign = -1
-            elif self.peek().startswith("$"):
-                total = add(total, affine(0, {self.register(): sign}))
-            else:
-                number = sign * self.whole()
-                total = add(total, affine(0, {self.register(): number}) if self.take("*") else number)
-                sign = 1
-        return total
-
-    def bracketed(self) -> Affine:
-        self.expect("[")
-        value = self.integer(("]",))
-        self.expect("]")
-        if not isinstance(value, Affine):
-            raise self.fail("an expression over registers")
-        return value
-
-    def value(self) -> Any:
-        token = self.peek()
-        if token == "[":
-            return self.bracketed()
-        if token.startswith("$"):
-            return Reg(self.register())
-        if token == "(":
-            return self.items()
-        if token.startswith('"'):
-            return self.text()
-        self.at += 1
-        if token in _CONSTANTS:
-            return _CONSTANTS[token]
-        if re.fullmatch(r"axis\d+", token):
-            return AxisIndex(int(token[4:]))
-        if re.fullmatch(r"-?\d+", token):
-            return int(token)
-        if re.fullmatch(r"-?\d[\d.]*(e[+-]?\d+)?", token):
-            return float(token)
-        if self.peek() == "(":
-            args = self.items()
-            self.expect(":")
-            return IndexOp(token, args, self.dtype())
-        if token in BY_NAME:
-            return BY_NAME[token]
-        self.at -= 1
-        raise self.fail("a value")
-
-    def items(self) -> tuple[Any, ...]:
-        self.expect("(")
-        found = []
-        while not self.take(")"):
-            found.append(self.value())
-            if not self.take(","):
-                self.expect(")")
-                break
-        return tuple(found)
-
-    def shape(self) -> tuple[int, ...]:
-        token = self.next()
-        if token == "scalar":
-            return ()
-        if not re.fullmatch(r"\d+(x\d+)*", token):
-            self.at -= 1
-            raise self.fail("a shape")
-        return tuple(int(extent) for extent in token.split("x"))
-
-    def handle(self) -> TensorHandle:
-        name, _, number = self.next().rpartition(".")
-        name = "" if name == "~" else name
-        if not number.isdigit():
-            self.at -= 1
-            raise self.fail("a handle")
-        self.expect("@")
-        space = self.next()
-        if space not in ("acc", "tcm", "hbm"):
-            self.at -= 1
-            raise self.fail("`tcm`, `hbm` or `acc`")
-        address = ACCUMULATOR_ADDRESS if space == "acc" else self.address()
-        self.expect(":")
-        shape = self.shape()
-        self.expect(":")
-        dtype = self.dtype()
-        strides: tuple[Int, ...] = contiguous_strides(shape)
-        if self.take("/"):
-            strides = self.integers()
-        return TensorHandle(int(number), name, address, shape, strides, dtype, "hbm" if space == "hbm" else "tcm")
-
-    def address(self) -> Int:
-        if self.take("["):
-            value = self.integer(("]",))
-            self.expect("]")
-            return value
-        slot = self.integer(("byte", ":")) if self.take("slot") else 0
-        offset = self.whole() if self.take("byte") else 0
-        return add(in_slot(slot), offset)
-
-    def integers(self) -> tuple[Int, ...]:
-        self.expect("(")
-        items: list[Int] = []
-        while not self.take(")"):
-            items.append(self.integer((",", ")")))
-            self.take(",")
-        return tuple(items)
-
-    def access(self) -> Access:
-        self.expect("hbm")
-        self.expect("[")
-        base = self.integer(("]",))
-        self.expect("]")
-        self.expect(":")
-        shape = self.shape()
-        self.expect(":")
-        dtype = self.dtype()
-        self.expect("strides")
-        found = Access(base, dtype, shape, self.integers())
-        while self.peek() in _ACCESS_PARTS:
-            name = self.next()
-            found = replace(found, **{name: _ACCESS_PARTS[name](self)})
-        if re.fullmatch(r"bits\d+", self.peek()):
-            found = replace(found, offset_bits=int(self.next()[4:]))
-        return found
-
-    def inner(self) -> Any:
-        self.expect("(")
-        value = self.value()
-        self.expect(")")
-        return value
-
-    def either(self) -> Any:
-        """A handle or a value."""
-        if self.at + 1 < len(self.tokens) and self.tokens[self.at + 1] == "@":
-            return self.handle()
-        return self.value()
-
-    def word(self) -> tuple[Int, DType, tuple[Any, ...]]:
-        self.expect("hbm")
-        self.expect("[")
-        address = self.integer(("]",))
-        self.expect("]")
-        self.expect(":")
-        dtype = self.dtype()
-        preds = self.items() if self.take("preds") else ()
-        return address, dtype, preds
-
-    def option(self, name: str, read: Callable[[], Any]) -> Any:
-        if self.peek() != name:
-            return None
-        self.at += 1
-        self.expect("=")
-        return read()
-
-
-_CONSTANTS: dict[str, Any] = {
-    "True": True,
-    "False": False,
-    "None": None,
-    "inf": float("inf"),
-    "-inf": float("-inf"),
-    "nan": float("nan"),
-}
-_ACCESS_PARTS: dict[str, Callable[[_Words], Any]] = {
-    "lo": _Words.items,
-    "hi": _Words.items,
-    "preds": _Words.items,
-    "rest": _Words.inner,
-    "mask": _Words.inner,
-}
-
-
 class _Parser:
-    def __init__(self, lines: list[_Line]) -> None:
+    def __init__(self, lines: list[Line]) -> None:
         self.lines = lines
         self.at = 0
         self.names: dict[str, int] = {}
-        self.placed = True
 
-    def words(self, line: _Line) -> _Words:
-        return _Words(line, self.names, self.placed)
+    def words(self, line: Line) -> Words:
+        return Words(line, self.names)
 
-    def peek(self) -> _Line | None:
+    def peek(self) -> Line | None:
         return self.lines[self.at] if self.at < len(self.lines) else None
 
-    def pop(self) -> _Line:
+    def pop(self) -> Line:
         line = self.peek()
         if line is None:
             raise ProgramTextError("the program ends too early", self.lines[-1].number if self.lines else 1)
@@ -392,26 +100,26 @@ class _Parser:
             opt_level=int(head[2]),
         )
 
-    def head_line(self, word: str, rest: str, line: _Line) -> Any:
+    def head_line(self, word: str, rest: str, line: Line) -> Any:
         match = re.fullmatch(_HEAD[word], rest)
         if match is None:
             raise ProgramTextError(f"this is no line of a {word}", line.number)
         return getattr(self, f"{word}_line")(match, line)
 
-    def constexpr_line(self, match: re.Match[str], line: _Line) -> tuple[str, Any]:
+    def constexpr_line(self, match: re.Match[str], line: Line) -> tuple[str, Any]:
         return match["name"], self.words(replace(line, text=match["value"])).value()
 
-    def param_line(self, match: re.Match[str], line: _Line) -> Param:
+    def param_line(self, match: re.Match[str], line: Line) -> Param:
         kind = "tensor" if match["star"] else "scalar"
         return Param(match["name"], kind, BY_NAME[match["dtype"]], int(match["register"]))  # type: ignore[arg-type]
 
-    def special_line(self, match: re.Match[str], line: _Line) -> tuple[str, int]:
+    def special_line(self, match: re.Match[str], line: Line) -> tuple[str, int]:
         return match["name"], int(match["register"])
 
-    def register_line(self, match: re.Match[str], line: _Line) -> tuple[DType, str]:
+    def register_line(self, match: re.Match[str], line: Line) -> tuple[DType, str]:
         return BY_NAME[match["dtype"]], match["name"] or ""
 
-    def buffer_line(self, match: re.Match[str], line: _Line) -> Buffer:
+    def buffer_line(self, match: re.Match[str], line: Line) -> Buffer:
         address = UNALLOCATED if match["address"] is None else int(match["address"])
         number, depth = int(match["id"]), int(match["depth"] or 1)
         return Buffer(number, match["name"], int(match["nbytes"]), depth, address, bool(match["persistent"]))
@@ -443,7 +151,7 @@ class _Parser:
         words.next()
         return read(self, words, depth)
 
-    def scalar_op(self, words: _Words) -> ScalarOp:
+    def scalar_op(self, words: Words) -> ScalarOp:
         dst = words.register()
         words.expect("=")
         kind = words.next()
@@ -471,7 +179,7 @@ class _Parser:
             words.take(",")
         return tuple(found)
 
-    def turns(self, words: _Words) -> tuple[tuple[int, int], ...]:
+    def turns(self, words: Words) -> tuple[tuple[int, int], ...]:
         found = []
         while words.take("turn"):
             words.expect("(")
@@ -481,7 +189,7 @@ class _Parser:
             words.expect(")")
         return tuple(found)
 
-    def loop(self, words: _Words, depth: int) -> Loop:
+    def loop(self, words: Words, depth: int) -> Loop:
         var = words.register()
         words.expect("in")
         start, stop, step = words.items()
@@ -493,7 +201,7 @@ class _Parser:
         moves = self.moves("next", depth + 1)
         return Loop(var, start, stop, step, body, name, init, moves, turns, stages, words.line.span)
 
-    def while_(self, words: _Words, depth: int) -> While:
+    def while_(self, words: Words, depth: int) -> While:
         turns = self.turns(words)
         init = self.moves("init", depth + 1)
         header = self.sequence(depth + 1)
@@ -503,7 +211,7 @@ class _Parser:
         body = self.sequence(depth + 1)
         return While(header, condition, body, init, self.moves("next", depth + 1), turns, words.line.span)
 
-    def if_(self, words: _Words, depth: int) -> If:
+    def if_(self, words: Words, depth: int) -> If:
         condition = words.value()
         then = self.sequence(depth + 1)
         then_moves = self.moves("set", depth + 1)
@@ -516,20 +224,20 @@ class _Parser:
             else_moves = self.moves("set", depth + 1)
         return If(condition, then, orelse, then_moves, else_moves, words.line.span)
 
-    def block(self, words: _Words, depth: int) -> Block:
+    def block(self, words: Words, depth: int) -> Block:
         label = words.whole()
         return Block(label, self.sequence(depth + 1), words.line.span)
 
-    def exit(self, words: _Words, depth: int) -> Exit:
+    def exit(self, words: Words, depth: int) -> Exit:
         label = words.whole()
         return Exit(label, self.moves("set", depth + 1), words.line.span)
 
-    def assert_(self, words: _Words, depth: int) -> Assert:
+    def assert_(self, words: Words, depth: int) -> Assert:
         return Assert(words.value(), words.text(), words.line.span)
 
     # ------------------------------------------------------------------ commands
 
-    def command(self, words: _Words, depth: int) -> Node:
+    def command(self, words: Words, depth: int) -> Node:
         number = int(words.next()[1:])
         static = words.take("static")
         word = words.next()
@@ -549,7 +257,7 @@ class _Parser:
             raise words.fail("a command that can be static")
         return replace(node, static=True)
 
-    def composite(self, words: _Words, number: int, depth: int) -> CompositeTemplate:
+    def composite(self, words: Words, number: int, depth: int) -> CompositeTemplate:
         rw = []
         if words.take("rw"):
             words.expect("(")
@@ -563,7 +271,7 @@ class _Parser:
             ops.append(self.op(op_words))
         return CompositeTemplate(number, tuple(ops), tuple(rw), words.line.span)
 
-    def op(self, words: _Words) -> OpSpec:
+    def op(self, words: Words) -> OpSpec:
         kind, scope = words.next(), Scope(words.next())
         operands: dict[str, TensorHandle] = {}
         extra: dict[str, Any] = {}
@@ -577,38 +285,38 @@ class _Parser:
                 extra[name] = value
         return OpSpec(kind, scope, operands, extra, words.handle() if words.take("->") else None)
 
-    def dma_read(self, words: _Words, number: int) -> DmaRead:
+    def dma_read(self, words: Words, number: int) -> DmaRead:
         access = words.access()
         other = words.option("other", words.either)
         words.expect("->")
         return DmaRead(number, words.handle(), access, other, words.line.span)
 
-    def dma_write(self, words: _Words, number: int) -> DmaWrite:
+    def dma_write(self, words: Words, number: int) -> DmaWrite:
         source = words.handle()
         words.expect("->")
         return DmaWrite(number, source, words.access(), words.line.span)
 
-    def gather(self, words: _Words, number: int) -> Gather:
+    def gather(self, words: Words, number: int) -> Gather:
         access = words.access()
         index, mask = words.option("index", words.handle), words.option("mask", words.handle)
         other = words.option("other", words.either)
         words.expect("->")
         return Gather(number, words.handle(), access, index, mask, other, words.line.span)
 
-    def scatter(self, words: _Words, number: int) -> Scatter:
+    def scatter(self, words: Words, number: int) -> Scatter:
         source = words.handle()
         words.expect("->")
         access = words.access()
         index, mask = words.option("index", words.handle), words.option("mask", words.handle)
         return Scatter(number, source, access, index, mask, words.line.span)
 
-    def load(self, words: _Words, number: int) -> ScalarLoad:
+    def load(self, words: Words, number: int) -> ScalarLoad:
         address, dtype, preds = words.word()
         other = words.option("other", words.value)
         words.expect("->")
         return ScalarLoad(number, words.register(), address, dtype, preds, other, words.line.span)
 
-    def store(self, words: _Words, number: int) -> ScalarStore:
+    def store(self, words: Words, number: int) -> ScalarStore:
         value = words.value()
         words.expect(":")
         value_dtype = words.dtype()
@@ -616,12 +324,12 @@ class _Parser:
         address, dtype, preds = words.word()
         return ScalarStore(number, address, value, dtype, value_dtype, preds, words.line.span)
 
-    def read(self, words: _Words, number: int) -> ReadScalar:
+    def read(self, words: Words, number: int) -> ReadScalar:
         source = words.handle()
         words.expect("->")
         return ReadScalar(number, words.register(), source, words.line.span)
 
-    def wait(self, words: _Words, number: int) -> Wait:
+    def wait(self, words: Words, number: int) -> Wait:
         handles = []
         if not words.take("all"):
             while words.peek():
@@ -643,7 +351,7 @@ _HEAD = {
     "buffer": r"(?P<name>.*)\.(?P<id>\d+): (?P<nbytes>\d+) B(?: x (?P<depth>\d+))?(?: at (?P<address>\d+))?"
     r"(?P<persistent> persistent)?",
 }
-_NODES: dict[str, Callable[[_Parser, _Words, int], Node]] = {
+_NODES: dict[str, Callable[[_Parser, Words, int], Node]] = {
     "loop": _Parser.loop,
     "while": _Parser.while_,
     "if": _Parser.if_,
@@ -651,7 +359,7 @@ _NODES: dict[str, Callable[[_Parser, _Words, int], Node]] = {
     "exit": _Parser.exit,
     "assert": _Parser.assert_,
 }
-_COMMANDS: dict[str, Callable[[_Parser, _Words, int], Any]] = {
+_COMMANDS: dict[str, Callable[[_Parser, Words, int], Any]] = {
     "dma.read": _Parser.dma_read,
     "dma.write": _Parser.dma_write,
     "gather": _Parser.gather,

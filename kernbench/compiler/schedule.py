@@ -46,6 +46,7 @@ from kernbench.compiler.allocate import map_handles
 from kernbench.compiler.handles import in_slot
 from kernbench.compiler.liveness import steps
 from kernbench.compiler.static_slice import registers_of
+from kernbench.compiler.unread import drop_unread
 from kernbench.dtypes import DType, i1, i64
 
 Load = DmaRead | Gather
@@ -56,13 +57,14 @@ def schedule(program: Program) -> Program:
     scheduler = _Scheduler(program)
     body = scheduler.sequence(program.body)
     depths = dict.fromkeys(scheduler.doubled, 2)
-    return replace(
+    early = replace(
         program,
         body=body,
         buffers=tuple(replace(b, depth=depths.get(b.id, b.depth)) for b in program.buffers),
         register_dtypes=tuple(scheduler.dtypes),
         register_names=tuple(scheduler.names),
     )
+    return drop_unread(early)
 
 
 @dataclass

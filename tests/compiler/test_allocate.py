@@ -234,3 +234,22 @@ def product(a, b, c, BM: tl.constexpr, BK: tl.constexpr):
     assert [("a", 2, 32 * 64 * 2), ("b", 2, 64 * 32 * 2)] == [
         (name, n, size) for name, _, n, size in gemm.extra["rings"]
     ]
+
+
+SCOPES = """
+def scopes(x, out, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    kept = tl.load(x + at)
+    with tl.scratch_scope():
+        tl.store(out + at, tl.exp(tl.load(x + at)) + kept)
+    with tl.scratch_scope():
+        tl.store(out + SIZE + at, tl.exp(tl.load(x + SIZE + at)) + kept)
+"""
+
+
+def test_what_a_scratch_scope_makes_is_free_at_its_end() -> None:
+    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    machine = run(SCOPES, {"x": x, "out": out}, opt=0, target=replace(TARGET, tcm_bytes=3 * 256), SIZE=64)
+
+    assert len(machine.program.buffers) * 256 > machine.program.tcm_bytes
+    assert [1.0] * 128 == out.tolist()

@@ -10,7 +10,8 @@ import pytest
 from kernbench.commands import Program
 from kernbench.compiler.printer import print_ops, print_program
 from kernbench.compiler.program_json import program_document
-from kernbench.compiler.program_parser import ProgramTextError, parse_program
+from kernbench.compiler.program_parser import parse_program
+from kernbench.compiler.program_words import ProgramTextError
 from tests.compiler.kernels import compiled
 from tests.test_binary import program as everything
 

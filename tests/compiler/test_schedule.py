@@ -121,3 +121,22 @@ def test_scalar_code_that_does_not_change_leaves_the_loop() -> None:
 
     assert "mul" not in [getattr(node, "kind", "") for node in loop.body]
     assert [12, 12, 12, 12] == out.tolist()
+
+
+UNREAD = """
+def unread(x, out, n, m):
+    at = tl.arange(0, 4)
+    for i in range(0, n):
+        wasted = (i * m) // 3 + m * m
+        used = (i * m) // 5
+        tl.store(out + used + at, tl.load(x + at))
+"""
+
+
+def test_scalar_code_that_nothing_reads_is_dropped() -> None:
+    x, out = np.ones(4, np.float32), np.zeros(12, np.float32)
+    machine = run(UNREAD, {"x": x, "out": out, "n": 2, "m": 5})
+    kinds = [getattr(node, "kind", "") for node in walk(machine.program.body)]
+
+    assert [1] * 5 + [0] * 7 == out.tolist()
+    assert 1 == kinds.count("idiv")
