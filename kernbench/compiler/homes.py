@@ -81,9 +81,7 @@ class Ring:
     @property
     def moves(self) -> tuple[Move, ...]:
         turned = (*self.registers[1:], self.registers[0])
-        return tuple(
-            Move(register, Reg(source)) for register, source in zip(self.registers, turned, strict=True)
-        )
+        return tuple(Move(register, Reg(source)) for register, source in zip(self.registers, turned, strict=True))
 
 
 @dataclass(slots=True)
