@@ -15,6 +15,7 @@ from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import Diagnostic, Label, Sink, Span
 
 MAX_ERRORS = 40  # more help nobody, and each costs time on hostile input
+MAX_FOUND = 200  # an unrolled loop finds one mistake many times
 MAX_AT_ONE_PLACE = 3  # of one code, with different messages
 MAX_CALLS_SHOWN = 5
 
@@ -32,13 +33,21 @@ class FaultLog:
 
     def add(self, fault: Fault) -> None:
         self._found.append(self._located(fault))
+        if len(self._found) >= MAX_FOUND:
+            raise GiveUp
 
     @contextmanager
     def trial(self) -> Iterator[list[Diagnostic]]:
-        """Collect into a list of its own what is found inside; `accept` it, or let it go."""
+        """Collect into a list of its own what is found inside; `accept` it, or let it go.
+
+        What is found in a trial that ends by an exception is kept: there is no later walk to find it again.
+        """
         outer, self._found = self._found, []
         try:
             yield self._found
+        except Exception:
+            outer.extend(self._found)
+            raise
         finally:
             self._found = outer
 

@@ -277,6 +277,30 @@ def test_unrolling_within_unrolling_has_a_limit() -> None:
     assert "E_PROGRAM_TOO_LARGE" == error_of(text, {"o": "*i32"}).code
 
 
+def test_a_limit_passed_within_a_loop_is_told() -> None:
+    text = """
+    def k(o, n):
+        for i in range(n):
+            while n > 3:
+                for j in tl.static_range(1000):
+                    for l in tl.static_range(1000):
+                        n -= 1
+    """
+
+    assert "E_PROGRAM_TOO_LARGE" == error_of(text, {"o": "*i32", "n": "i32"}).code
+
+
+def test_a_mistake_in_an_unrolled_loop_is_told_once() -> None:
+    text = """
+    def k(o, n):
+        for i in range(n):
+            for j in tl.static_range(1000):
+                tl.store(o, missing)
+    """
+
+    assert ["E_UNKNOWN_NAME"] == [e.code for e in errors_of(text, {"o": "*i32", "n": "i32"})]
+
+
 # --------------------------------------------------------------------------- branches
 
 
