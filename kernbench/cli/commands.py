@@ -17,6 +17,8 @@ COMMANDS = (
     CommandEntry("check", "kernbench.cli.check", "check", "Find every error in kernels, benches, topologies."),
     CommandEntry("compile", "kernbench.cli.compile", "compile_", "Show what the compiler makes of a kernel."),
     CommandEntry("list", "kernbench.cli.list_", "list_", "List kernels, topologies, passes, micro-ops, errors."),
+    CommandEntry("probe", "kernbench.cli.probe", "probe", "Measure traffic patterns, hold them against closed forms."),
+    CommandEntry("replay", "kernbench.cli.replay", "replay", "Drive a device from a file of messages."),
     CommandEntry("topo", "kernbench.cli.topo", "topo", "Look at and check topologies."),
     CommandEntry("explain", "kernbench.cli.explain", "explain", "Explain an error code or a topic."),
 )

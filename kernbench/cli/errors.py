@@ -21,7 +21,8 @@ OWN_ERRORS: dict[str, str] = {
 def all_errors() -> dict[str, str]:
     """Code → one line, sorted by code."""
     from kernbench.compiler.errors import ERRORS as COMPILER
+    from kernbench.probe.errors import ERRORS as PROBE
     from kernbench.runtime.errors import ERRORS as RUNTIME
     from kernbench.sim.errors import ERRORS as SIMULATOR
 
-    return dict(sorted({**COMPILER, **RUNTIME, **SIMULATOR, **OWN_ERRORS}.items()))
+    return dict(sorted({**COMPILER, **RUNTIME, **SIMULATOR, **PROBE, **OWN_ERRORS}.items()))

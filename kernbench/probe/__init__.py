@@ -1,1 +1,1 @@
-"""Formula against simulation on single flows."""
+"""Traffic patterns on a topology, simulated and by closed form (ADR-0049)."""
