@@ -19,6 +19,7 @@ COMMANDS = (
     CommandEntry("list", "kernbench.cli.list_", "list_", "List kernels, topologies, passes, micro-ops, errors."),
     CommandEntry("probe", "kernbench.cli.probe", "probe", "Measure traffic patterns, hold them against closed forms."),
     CommandEntry("replay", "kernbench.cli.replay", "replay", "Drive a device from a file of messages."),
+    CommandEntry("replay", "kernbench.cli.replay", "replay", "Drive a device from a file of messages."),
     CommandEntry("topo", "kernbench.cli.topo", "topo", "Look at and check topologies."),
     CommandEntry("explain", "kernbench.cli.explain", "explain", "Explain an error code or a topic."),
 )

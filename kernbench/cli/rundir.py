@@ -20,6 +20,7 @@ import yaml
 from kernbench.cli.locate import KernelFile
 from kernbench.cli.output import document, write_file
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, Sink
+from kernbench.messages import write_requests
 from kernbench.run import Run
 from kernbench.runtime.bench_schema import read_bench_text
 from kernbench.sim.topology_graph import TopologyGraph
@@ -80,12 +81,10 @@ def write_run_dir(folder: Path, recorded: Recorded, bench: Path, result: Run, gr
         "bench.yaml": _whole_bench(bench, kernel.path),
         "topology.yaml": yaml.dump(graph.resolved_config(), Dumper=_Dumper, sort_keys=False).encode(),
         "op_log.jsonl": _log_bytes(result),
-        "messages.jsonl": "".join(
-            f"{json.dumps(m.to_json(), sort_keys=True)}\n" for m in result.sent.requests
-        ).encode(),
+        "messages.jsonl": write_requests(result.sent.requests).encode(),
     }
     for digest, data in result.sent.buffers.items():
-        contents[f"buffers/{digest.replace(':', '-')}"] = bytes(data if isinstance(data, bytes) else data.tobytes())
+        contents[f"buffers/{buffer_name(digest)}"] = bytes(data if isinstance(data, bytes) else data.tobytes())
     for name, data in contents.items():
         write_file(folder / name, data)
     manifest = document(
@@ -108,6 +107,11 @@ def write_run_dir(folder: Path, recorded: Recorded, bench: Path, result: Run, gr
 _COPIED = tuple(
     field.name for field in dataclasses.fields(Recorded) if field.name not in ("kernel", "bench", "topology")
 )
+
+
+def buffer_name(content_hash: str) -> str:
+    """The file that holds the bytes of a content hash; not every file system takes a colon."""
+    return content_hash.replace(":", "-")
 
 
 def _log_bytes(result: Run) -> bytes:

@@ -29,6 +29,7 @@ ERRORS: dict[str, str] = {
     "E_DEVICE_UNKNOWN": "a message is for a package that the device does not have",
     "E_BUFFER_MISSING": "the host buffer that a message names did not come with it",
     "E_BUFFER_SIZE": "the host buffer of a message has another size than its `nbytes`",
+    "E_BUFFER_CHANGED": "the bytes of a host buffer have another content hash than its name says",
     "E_LAUNCH_TARGET": "a launch names no PE, or one that the device does not have",
     "E_LAUNCH_ARGUMENTS": "a launch has other arguments than its kernel takes",
     "E_LAUNCH_DTYPE": "an argument of a launch has another dtype than its kernel takes",
