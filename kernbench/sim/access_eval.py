@@ -48,7 +48,7 @@ class Part:
     when they are asked for, which timing mode seldom does.
     """
 
-    __slots__ = ("_form", "_runs", "charged", "high", "low", "nbytes", "place")
+    __slots__ = ("_runs", "charged", "form", "high", "low", "nbytes", "place")
 
     def __init__(
         self, place: Place, low: int, high: int, nbytes: int, charged: int, runs: Runs | None = None,
@@ -60,14 +60,14 @@ class Part:
         self.nbytes = nbytes
         self.charged = charged  # ≥ nbytes; what the slice's bandwidth is charged with
         self._runs = runs
-        self._form = form  # a box that lies in one slice as a whole
+        self.form = form  # of a box with gaps that lies in one slice as a whole
 
     @property
     def runs(self) -> Runs | None:
         """(offset in the slice, size, place in the buffer) of each run; None for one run from 0 on."""
-        if self._runs is None and self._form is not None:
-            starts = self._form.runs
-            self._runs = starts + self.low, np.full(len(starts), self._form.run, np.int64), starts
+        if self._runs is None and self.form is not None:
+            starts = self.form.runs
+            self._runs = starts + self.low, np.full(len(starts), self.form.run, np.int64), starts
         return self._runs
 
     def overlaps(self, other: Part) -> bool:
@@ -104,7 +104,8 @@ class BoxForm:
     """A box of live elements with fixed strides, relative to where its first byte lies."""
 
     __slots__ = (
-        "_charged", "_runs", "cover", "delta", "extents", "itemsize", "lows", "max_element", "min_element", "nbytes",
+        "_charged", "_runs", "_words", "cover", "delta", "extents", "itemsize", "lows", "max_element",
+        "min_element", "nbytes",
         "origin", "run", "sparse", "strides",
     )  # fmt: skip
 
@@ -124,6 +125,7 @@ class BoxForm:
         self.sparse = self.cover > _SPARSE * self.nbytes + (1 << 20)
         self._runs: Ints | None = None
         self._charged: dict[int, int] = {}
+        self._words: dict[int, Ints] = {}
 
     def _axes(self) -> list[tuple[int, int]]:
         """(stride in bytes, extent) of the axes along which it really moves, smallest stride first."""
@@ -171,13 +173,15 @@ class BoxForm:
             self._charged[phase] = charged_bytes(runs, np.full(len(runs), self.run, np.int64))
         return self._charged[phase]
 
-    def element_offsets(self) -> Ints:
-        """Byte offset of each element of the box from the first byte, in the box's shape."""
-        total: Ints = np.full(self.extents, self.origin, np.int64)
-        for axis, (stride, extent) in enumerate(zip(self.strides, self.extents, strict=True)):
-            if stride:
-                total += (stride * np.arange(extent, dtype=np.int64)).reshape(_along(axis, len(self.extents)))
-        return total
+    def words(self, low: int) -> tuple[int, Ints]:
+        """The runs of a box at `low` cut into the largest words that fit: (bytes a word, offset of each from `low`)."""
+        bits = int(np.bitwise_or.reduce(self.runs)) | self.run | self.cover | low | 8
+        word = bits & -bits
+        found = self._words.get(word)
+        if found is None:
+            steps = np.arange(0, self.run, word, dtype=np.int64)
+            found = self._words[word] = (self.runs[:, None] + steps).reshape(-1)
+        return word, found
 
 
 def _along(axis: int, rank: int) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ class TileMove:
 class CompositeCommand(Command):
     __slots__ = (
         "_completion", "_fetching", "_form", "_holding", "_loop", "_outputs_stored", "_parts", "_pending_writes",
-        "_places", "_staged", "_streams", "_submitted", "_values", "_windows", "rings",
+        "_places", "_staged", "_streams", "_submitted", "_unwritten", "_values", "_windows", "rings",
     )  # fmt: skip
 
     is_composite = True
@@ -107,6 +107,7 @@ class CompositeCommand(Command):
 
     def start(self, completion: Completion) -> None:
         self._completion = completion
+        self._unwritten = self._parts.sanitizer.active and self._reads_unwritten()
         if self._values is not None:
             self._values.begin()
         if self._form.before:
@@ -198,16 +199,21 @@ class CompositeCommand(Command):
         move.left -= 1
         part = transfer.part
         assert part is not None
-        if self._parts.sanitizer.active:
+        if self._unwritten:
             self._guarded(self._watch_read, move, part)
         if self._values is not None:
-            self._values.read_part(move.name, move.slot, move.box, part)
+            self._values.read_part(move.name, move.slot, move.box, part, len(move.parts) == 1)
         if move.left == 0:
             stream = self._streams[move.name]
             stream.loaded += 1
             if self._values is not None:
                 stream.values[move.slot] = self._values.take_tile(move.name, move.slot, move.box)
             self._fetch_next()
+
+    def _reads_unwritten(self) -> bool:
+        """Some byte of its operands is not written yet, so that each tile must be looked at."""
+        memory = self._parts.memory
+        return any(part_io.part_has(memory.slice(*part.place), part, UNWRITTEN) for part in self.hbm_reads)
 
     def _watch_read(self, move: TileMove, part: Part) -> None:
         if part_io.part_has(self._parts.memory.slice(*part.place), part, UNWRITTEN):

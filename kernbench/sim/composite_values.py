@@ -89,20 +89,24 @@ class CompositeValues:
 
     # ----------------------------------------------------------------- operand tiles
 
-    def read_part(self, name: str, slot: int, box: BoxForm, part: Part) -> None:
+    def read_part(self, name: str, slot: int, box: BoxForm, part: Part, alone: bool) -> None:
+        """A part of a tile has drained; `alone`: it is the whole tile."""
         memory = self._parts.memory.slice(*part.place)
         if not self._parts.computes and part_io.part_has(memory, part, UNKNOWN):
             self.unknown = True
+        if alone:
+            self._buffers[name, slot] = part_io.cover(memory, part)
+            return
         buffer = self._buffers.get((name, slot))
         if buffer is None:
             buffer = self._buffers[name, slot] = np.zeros(box.cover, np.uint8)
         part_io.read_part(memory, part, buffer)
 
     def take_tile(self, name: str, slot: int, box: BoxForm) -> Array:
-        """The tile whose last part has come, as the engine will hold it."""
+        """The tile whose last part has come, as the engine will hold it: a copy."""
         buffer = self._buffers.pop((name, slot))
         own, other = self._form.operand_dtypes(name)
-        tile: Array = np.ndarray(box.extents, own.numpy, buffer.data, box.origin, box.strides)
+        tile: Array = np.ndarray(box.extents, own.numpy, buffer, box.origin, box.strides)
         return operand_values(tile, own, other)
 
     def _operand(self, name: str, rows: slice, columns: slice) -> Array:
@@ -175,7 +179,7 @@ class CompositeValues:
             return
         tile = self._staged[j]
         buffer = np.zeros(box.cover, np.uint8)
-        laid: Array = np.ndarray(box.extents, tile.dtype, buffer.data, box.origin, box.strides)
+        laid: Array = np.ndarray(box.extents, tile.dtype, buffer, box.origin, box.strides)
         laid[...] = tile
         part_io.write_part(memory, part, buffer)
         if last:

@@ -215,6 +215,8 @@ class DmaCommand(Command):
         elif self.moves_values:
             if not parts.computes and part_io.part_has(memory, part, UNKNOWN):
                 self._buffer = _UNKNOWN
+            elif len(self._resolved.parts) == 1 and self._resolved.form is not None:
+                self._buffer = part_io.cover(memory, part)
             elif self._buffer is not _UNKNOWN:
                 part_io.read_part(memory, part, self._fresh_buffer())
 
@@ -245,7 +247,7 @@ class DmaCommand(Command):
         form = self._resolved.form
         assert form is not None
         dtype = self._form.template.access.dtype.numpy
-        return np.ndarray(form.extents, dtype, buffer.data, form.origin, form.strides)
+        return np.ndarray(form.extents, dtype, buffer, form.origin, form.strides)
 
     def _place(self) -> None:
         """Put what was read, and `other` in the stopped lanes, into TCM."""

@@ -19,6 +19,11 @@ Ints = NDArray[np.int64]
 _FEW = 16  # runs copied one by one
 
 
+def cover(memory: MemorySlice, part: Part) -> Bytes:
+    """The bytes from the first to the last of a part, gaps and all; a view where that can be."""
+    return memory.read(part.low, part.high - part.low)
+
+
 def read_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
     if part.runs is None:
         buffer[: part.nbytes] = memory.read(part.low, part.nbytes)
@@ -27,7 +32,7 @@ def read_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
         for offset, size, at in _each(part.runs):
             buffer[at : at + size] = memory.read(offset, size)
         return
-    word, offsets, places = _words(part.runs, len(buffer))
+    word, offsets, places = _words_of(part, len(buffer))
     _as_words(buffer, word)[places] = memory.gather(offsets, word)
 
 
@@ -39,24 +44,24 @@ def write_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
         for offset, size, at in _each(part.runs):
             memory.write(offset, buffer[at : at + size])
         return
-    word, offsets, places = _words(part.runs, len(buffer))
+    word, offsets, places = _words_of(part, len(buffer))
     memory.scatter(offsets, _as_words(buffer, word)[places])
 
 
 def forget_part(memory: MemorySlice, part: Part) -> None:
     """Timing mode: somebody wrote here, without values."""
-    if part.runs is None:
+    if part.form is None and part.runs is None:
         memory.forget(part.low, part.nbytes)
         return
-    word, offsets, _ = _words(part.runs, 0)
+    word, offsets, _ = _words_of(part, 0)
     memory.forget_elements(offsets, word)
 
 
 def part_has(memory: MemorySlice, part: Part, state: int) -> bool:
     """Any byte of the part is in that state of `memory.py`."""
-    if part.runs is None:
+    if part.form is None and part.runs is None:
         return memory.has(state, part.low, part.nbytes)
-    word, offsets, _ = _words(part.runs, 0)
+    word, offsets, _ = _words_of(part, 0)
     return memory.any_element(state, offsets, word)
 
 
@@ -72,8 +77,16 @@ def _each(runs: Runs) -> Iterator[tuple[int, int, int]]:
     return zip(offsets.tolist(), sizes.tolist(), places.tolist(), strict=True)
 
 
-def _words(runs: Runs, buffer_bytes: int) -> tuple[int, Ints, Ints]:
+def _words_of(part: Part, buffer_bytes: int) -> tuple[int, Ints, Ints]:
     """The runs cut into words: (bytes a word, offset of each in the slice, place of each in the buffer in words)."""
+    if part.form is not None:
+        word, offsets = part.form.words(part.low)
+        return word, offsets + part.low, offsets // word
+    assert part.runs is not None
+    return _words(part.runs, buffer_bytes)
+
+
+def _words(runs: Runs, buffer_bytes: int) -> tuple[int, Ints, Ints]:
     starts, sizes, at = runs
     bits = int(np.bitwise_or.reduce(starts | sizes | at)) | buffer_bytes | 8
     word = bits & -bits  # the largest power of two, up to 8, that divides all of them
