@@ -9,7 +9,13 @@ from __future__ import annotations
 from itertools import chain
 
 from kernbench.explain import (
+    composites,
+    control_flow,
+    kernels,
+    names,
+    shapes,
     syntax,
+    values,
 )
 from kernbench.explain.metrics import METRICS
 from kernbench.explain.model import Explanation, Metric, Topic
@@ -17,6 +23,12 @@ from kernbench.explain.topics import TOPICS
 
 SUBJECTS: dict[str, tuple[Explanation, ...]] = {
     "syntax": syntax.EXPLANATIONS,
+    "kernels": kernels.EXPLANATIONS,
+    "names": names.EXPLANATIONS,
+    "control flow": control_flow.EXPLANATIONS,
+    "values": values.EXPLANATIONS,
+    "shapes": shapes.EXPLANATIONS,
+    "composites": composites.EXPLANATIONS,
 }
 
 

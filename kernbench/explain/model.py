@@ -109,12 +109,14 @@ class CommandLine:
 
 @dataclass(frozen=True, slots=True)
 class Python:
-    """A script that uses the package as `kb` and NumPy as `np`."""
+    """A script that uses the package as `kb` and NumPy as `np`, and the kernel file `k.tl`, where it has one."""
 
     text: str
+    kernel: str = ""
 
     def shown(self) -> str:
-        return clean(self.text)
+        kernel = f"# k.tl\n{clean(self.kernel)}\n" if self.kernel else ""
+        return kernel + clean(self.text)
 
 
 Example = Kernel | KernelRun | Topology | Bench | Messages | Expression | CommandLine | Python

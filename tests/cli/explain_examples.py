@@ -91,6 +91,7 @@ def _expression(example: Expression) -> Iterable[Diagnostic]:
 
 
 def _python(example: Python) -> Iterable[Diagnostic]:
+    Path("k.tl").write_text(file_text(example.kernel), "utf-8")
     result: dict[str, Any] = {"kb": kb, "np": np}
     exec(compile(clean(example.text), "example.py", "exec"), result)
     return [found for value in result.values() if isinstance(value, kb.Run) for found in value.diagnostics]
