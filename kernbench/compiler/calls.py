@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from kernbench.compiler import ast
 from kernbench.compiler.faults import fault
 from kernbench.compiler.frame import Frame
+from kernbench.compiler.live_names import handed_names
 from kernbench.compiler.residual import BlockRegion, Place
 from kernbench.compiler.returns import Returns, may_exit
 from kernbench.compiler.scope import Binding, Scope
-from kernbench.compiler.statements import check, text_of
+from kernbench.compiler.statements import check, result_with_written, take_result, text_of
 from kernbench.compiler.values import ERROR, NONE, Block, BuiltinValue, FunctionValue, Value
 from kernbench.diagnostics import did_you_mean
 
@@ -41,25 +42,11 @@ def evaluate_call(frame: Frame, node: ast.Call) -> Value:
 def _rebind_written(frame: Frame, node: ast.Call) -> None:
     """A composite writes some operands in place: the names that stand for them in the call have new values now."""
     for old, new in frame.builder.updates:
-        for name in sorted(_operand_names(node)):
+        for name in sorted(handed_names(node)):
             binding = frame.scope.get(name)
             if binding is not None and isinstance(binding.content, Block) and binding.content.ref == old:
                 frame.scope.keep(name, Binding(new, node.span))
-
-
-def _operand_names(node: ast.Call) -> set[str]:
-    """Names that stand alone as an argument, or as a value in an argument's dicts."""
-    found: set[str] = set()
-    todo: list[ast.Expr] = [*node.args, *(keyword.value for keyword in node.keywords)]
-    while todo:
-        match todo.pop():
-            case ast.Name(name):
-                found.add(name)
-            case ast.List(elements) | ast.Tuple(elements):
-                todo.extend(elements)
-            case ast.Dict(_, values):
-                todo.extend(values)
-    return found
+                frame.written.add(name)
 
 
 # --------------------------------------------------------------------------- functions of the file
@@ -84,7 +71,19 @@ def inline(
         scope=scope,
     )
     value = evaluate_body(callee, at)
+    _take_written(frame, node, callee)
     return ERROR if callee.returns.spoiled else value
+
+
+def _take_written(frame: Frame, node: ast.Call, callee: Frame) -> None:
+    """Blocks that the callee wrote in place for its caller: the names that were handed to it have new values now."""
+    assert callee.function is not None
+    positional = [param.name for param in callee.function.params if not param.keyword_only]
+    handed = [*zip(positional, node.args, strict=False), *((k.name, k.value) for k in node.keywords)]
+    for param, arg in handed:
+        if param in callee.written and isinstance(arg, ast.Name) and (binding := callee.scope.get(param)) is not None:
+            frame.scope.keep(arg.id, Binding(binding.content, node.span))
+            frame.written.add(arg.id)
 
 
 def _check_depth(frame: Frame, definition: ast.FunctionDef, at: Place) -> None:
@@ -103,7 +102,8 @@ def evaluate_body(frame: Frame, at: Place) -> Value:
     if not may_exit(frame.function):
         frame.run(frame.function.body)
         return _value(frame.returns)
-    arguments, memo = frame.scope, (frame.path, "returns")
+    arguments, memo, written = frame.scope, (frame.path, "returns"), (frame.path, "written")
+    frame.results = frame.walker.memo.get(written, ())
     for _ in range(MAX_WALKS):
         mark = frame.walker.mark()
         frame.scope, frame.terminated = arguments.copy(), False
@@ -111,19 +111,28 @@ def evaluate_body(frame: Frame, at: Place) -> Value:
         with frame.walker.log.trial() as found, frame.builder.region() as body:
             frame.run(frame.function.body)
             _fall_off(frame, at)
-        if not frame.returns.changed or frame.returns.label is None:
+        if frame.returns.label is None or not (frame.returns.changed or _writes_more(frame)):
             break
         frame.walker.memo[memo] = frame.returns.shape
         frame.walker.rollback(mark)
     frame.walker.log.accept(found)
     returns = frame.returns
-    frame.walker.memo[memo] = returns.shape
+    frame.walker.memo[memo], frame.walker.memo[written] = returns.shape, frame.results
     if returns.label is None:
         for instr in body:
             frame.builder.emit(instr)
         return _value(returns)
     frame.builder.emit(BlockRegion(returns.label, tuple(body), returns.block_slots, at))
-    return ERROR if returns.spoiled else returns.result(frame.builder)
+    return ERROR if returns.spoiled else take_result(frame, returns.result(frame.builder), at)
+
+
+def _writes_more(frame: Frame) -> bool:
+    """Whether a parameter's block was written that does not come out of the Block yet; the next walk's shape is new."""
+    results = tuple(name for name in frame.live.handed if name in frame.written)
+    if frame.is_kernel or results == frame.results:
+        return False
+    frame.results, frame.returns.shape = results, None
+    return True
 
 
 def _value(returns: Returns) -> Value:
@@ -134,7 +143,7 @@ def _fall_off(frame: Frame, at: Place) -> None:
     """The end of a body behind whose returns something follows: `None` comes out there."""
     returns = frame.returns
     if returns.label is not None and not frame.terminated and not frame.is_kernel:
-        returns.leave(frame.builder, NONE, at)
+        returns.leave(frame.builder, result_with_written(frame, NONE), at)
     if returns.reason is not None:
         assert frame.function is not None
         message = f"`{frame.function.name}` returns values of two types: {returns.reason}"

@@ -73,7 +73,7 @@ class FaultLog:
     def _located(self, fault: Fault) -> Diagnostic:
         diagnostic = fault.diagnostic
         calls = fault.calls[:MAX_CALLS_SHOWN]
-        called = tuple(self.source.label(span, "in the helper called here") for span in calls)
+        called = tuple(self.source.label(span, "called from here") for span in calls)
         labels = tuple(self._with_source(label) for label in diagnostic.secondary)
         primary = self._with_source(diagnostic.primary) if diagnostic.primary is not None else None
         return replace(diagnostic, primary=primary, secondary=labels + called)

@@ -103,6 +103,8 @@ class Frame:
     path: Path = ()
     active: tuple[ast.FunctionDef, ...] = ()  # functions being evaluated, this one last
     scope: Scope = field(default_factory=Scope)
+    written: set[str] = field(default_factory=set)  # names whose blocks a call wrote in place
+    results: tuple[str, ...] = ()  # parameters whose blocks come out of the body beside its value
     depth: int = 0  # run-time regions of this function around the statement
     terminated: bool = False  # what follows in this path is never reached
 

@@ -35,17 +35,20 @@ class LiveNames:
     """`after[s]`: live after the compound statement `s`; `head[s]`: live at the head of loop `s`, `after` included.
 
     `bound`: every name that the function binds somewhere, which makes it local throughout, as in Python.
+    `handed`: parameters that the function only hands on to calls, which may write them in place for its caller.
     """
 
     def __init__(self, function: ast.FunctionDef) -> None:
         self.after: dict[ast.Stmt, Names] = {}
         self.head: dict[ast.Stmt, Names] = {}
         self.bound = frozenset(name for statement in function.body for name in assigned_names(statement))
+        operands = frozenset[str]().union(*(handed_names(call) for call in _calls(function.body)))
+        self.handed = tuple(p.name for p in function.params if p.name in operands - self.bound)
         self._everything = frozenset(_all_names(function.body))
         self._flows: dict[ast.Stmt, Flow] = {}
         for statement in function.body:
             self._flow(statement)
-        self._walk(function.body, NONE)
+        self._walk(function.body, frozenset(self.handed))
 
     def _flow(self, statement: ast.Stmt) -> Flow:
         if statement not in self._flows:
@@ -66,7 +69,7 @@ class LiveNames:
                 heads = frozenset[str]().union(*(reads(item.context) for item in items))
                 return Flow(heads, NONE).then(self._sequence(body))
             case ast.Return() | ast.Raise():
-                return Flow(reads(statement), self._everything)
+                return Flow(reads(statement) | frozenset(self.handed), self._everything)
             case ast.Assign(targets, value):
                 bound = frozenset[str]().union(*(bound_names(target) for target in targets))
                 return Flow(reads(value).union(*(target_reads(target) for target in targets)), bound)
@@ -130,6 +133,30 @@ def reads(node: object) -> Names:
             found.add(item.id)
         todo.extend(children(item))
     return frozenset(found)
+
+
+def handed_names(call: ast.Call) -> Names:
+    """Names that stand alone as an argument, or as a value in an argument's lists and dicts."""
+    found: set[str] = set()
+    todo: list[ast.Expr] = [*call.args, *(keyword.value for keyword in call.keywords)]
+    while todo:
+        match todo.pop():
+            case ast.Name(name):
+                found.add(name)
+            case ast.List(elements) | ast.Tuple(elements):
+                todo.extend(elements)
+            case ast.Dict(_, values):
+                todo.extend(values)
+    return frozenset(found)
+
+
+def _calls(body: tuple[ast.Stmt, ...]) -> Iterator[ast.Call]:
+    todo: list[object] = list(body)
+    while todo:
+        item = todo.pop()
+        if isinstance(item, ast.Call):
+            yield item
+        todo.extend(children(item))
 
 
 def bound_names(target: object) -> Names:

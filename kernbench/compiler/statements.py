@@ -22,6 +22,7 @@ from kernbench.compiler.residual import (
     ForRegion,
     IfRegion,
     Instr,
+    Place,
     ScratchScope,
     WhileRegion,
 )
@@ -240,7 +241,23 @@ def run_return(frame: Frame, node: ast.Return) -> None:
         return
     if returns.label is None:
         returns.label = frame.walker.new_label()
-    returns.leave(frame.builder, NONE if frame.is_kernel else value, at)
+    returns.leave(frame.builder, NONE if frame.is_kernel else result_with_written(frame, value), at)
+
+
+def result_with_written(frame: Frame, value: Value) -> Value:
+    """A result that comes out of a Block, with the parameters' blocks that are written on some way to it."""
+    blocks = [frame.scope.value(name) for name in frame.results]
+    return TupleValue((value, *(NONE if block is None else block for block in blocks)))
+
+
+def take_result(frame: Frame, result: Value, at: Place) -> Value:
+    """Take apart what `result_with_written` put together, once the Block is left."""
+    if frame.is_kernel:
+        return NONE
+    assert isinstance(result, TupleValue)
+    for name, block in zip(frame.results, result.items[1:], strict=True):
+        frame.scope.bind(name, block, at.span)
+    return result.items[0]
 
 
 STATEMENTS: Mapping[type, Callable[[Frame, Any], None]] = {

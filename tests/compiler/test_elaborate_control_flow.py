@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernbench.compiler.residual import BlockRegion, ForRegion, IfRegion
+from kernbench.compiler.residual import BlockRegion, CompositeCall, ForRegion, IfRegion, StoreBlock
 from tests.compiler.elaborating import error_of, errors_of, residual_of, run, typed
 
 
@@ -722,3 +722,78 @@ def test_an_error_in_a_helper_names_the_calls_around_it() -> None:
 
     assert ("E_UNKNOWN_NAME", 6) == (error.code, error.primary and error.primary.span.line)
     assert [12, 18] == [label.span.line for label in error.secondary]
+
+
+# --------------------------------------------------------------------------- blocks that are written in place
+
+
+def test_a_composite_writes_the_named_block_and_loops_carry_it() -> None:
+    text = """
+    def k(x, o, n, B: tl.constexpr):
+        a = tl.zeros((B, B), tl.float32)
+        other = a
+        for i in range(n):
+            t = tl.ref(x + i * B, (B, B))
+            tl.composite(op="gemm", a=t, b=t, out=a, epilogue=[{"op": "add", "other": a}])
+        at = tl.arange(0, B)[:, None] * B + tl.arange(0, B)[None, :]
+        tl.store(o + at, a)
+        tl.store(o + at + B * B, other)
+    """
+    residual = residual_of(text, {"x": "*fp16", "o": "*fp32", "n": "i32"}, {"B": 4})
+    loop = next(instr for instr in residual.body if isinstance(instr, ForRegion))
+    stores = [instr.value for instr in residual.body if isinstance(instr, StoreBlock)]
+    (composite,) = [instr for instr in loop.body if isinstance(instr, CompositeCall)]
+    (carry,) = loop.blocks
+
+    assert [(carry.slot, carry.nexts[0])] == list(composite.updates)
+    assert [carry.slot, carry.init] == stores
+
+
+@pytest.mark.parametrize("early", ["", "        if n > 5:\n            return\n"])
+def test_a_helper_writes_its_callers_block(early: str) -> None:
+    text = f"""
+    def add(a, t, n):
+{early}        tl.composite(op="gemm", a=t, b=t, out=a, epilogue=[{{"op": "add", "other": a}}])
+
+    def through(a, t, n):
+        add(a, t, n)
+
+    def k(x, o, n, B: tl.constexpr):
+        acc = tl.zeros((B, B), tl.float32)
+        t = tl.ref(x, (B, B))
+        through(acc, t, n)
+        at = tl.arange(0, B)[:, None] * B + tl.arange(0, B)[None, :]
+        tl.store(o + at, acc)
+    """
+    residual = residual_of(text, {"x": "*fp16", "o": "*fp32", "n": "i32"}, {"B": 4})
+    (store,) = [instr for instr in residual.body if isinstance(instr, StoreBlock)]
+    blocks = [instr for instr in residual.body if isinstance(instr, BlockRegion)]
+    composites = [instr for instr in residual.body if isinstance(instr, CompositeCall)]
+    written = blocks[0].slots if early else [new for composite in composites for _, new in composite.updates]
+
+    assert [store.value] == list(written)
+
+
+def test_a_helper_that_leaves_early_writes_a_block_that_loops_carry() -> None:
+    text = """
+    def add(a, t, n):
+        if n > 5:
+            return
+        tl.composite(op="gemm", a=t, b=t, out=a, epilogue=[{"op": "add", "other": a}])
+
+    def k(x, o, n, B: tl.constexpr):
+        acc = tl.zeros((B, B), tl.float32)
+        total = 0
+        for i in range(n):
+            for j in range(i):
+                add(acc, tl.ref(x, (B, B)), i)
+                total += 1.5
+        at = tl.arange(0, B)[:, None] * B + tl.arange(0, B)[None, :]
+        tl.store(o + at, acc + total)
+    """
+    residual = residual_of(text, {"x": "*fp16", "o": "*fp32", "n": "i32"}, {"B": 4})
+    outer = next(instr for instr in residual.body if isinstance(instr, ForRegion))
+    inner = next(instr for instr in outer.body if isinstance(instr, ForRegion))
+    (block,) = [instr for instr in inner.body if isinstance(instr, BlockRegion)]
+
+    assert [block.slots, (inner.blocks[0].slot,)] == [inner.blocks[0].nexts, outer.blocks[0].nexts]
