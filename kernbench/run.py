@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kernbench import dtypes
+from kernbench.compiler.pipeline import CompiledKernel
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, did_you_mean
 from kernbench.runtime.api import Phase, Sent
 from kernbench.runtime.errors import error
@@ -41,6 +42,7 @@ class Run:
     shapes: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)  # of each array: shape, type
     stored: tuple[str, ...] = ()  # the arrays that the kernel may store to, in the order of its parameters
     diagnostics: tuple[Diagnostic, ...] = ()
+    compiled: CompiledKernel | None = None  # what ran
 
     def __getitem__(self, name: str) -> Array:
         if name not in self.shapes:

@@ -249,6 +249,7 @@ class _Launch:
             config_hash=device.graph.config_hash,
             sent=self.runtime.sent,
             phases_ps=self.runtime.phases_ps,
+            compiled=compiled,
         )
 
     def run(self) -> Run:

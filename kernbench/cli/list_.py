@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -59,9 +60,22 @@ def _errors() -> Rows:
 
 
 def _recipes() -> Rows:
-    from kernbench.compiler.recipes import list_recipes
+    from kernbench.compiler.recipes import RECIPE_DESCRIPTORS
 
-    return list_recipes()
+    rows: Rows = []
+    for name, recipe in RECIPE_DESCRIPTORS.items():
+        primary = recipe.primary_out
+        rows.append(
+            {
+                "name": name,
+                "operands": dict(recipe.operands),
+                "primary_out": None if primary is None else dataclasses.asdict(primary),
+                "tile_alignment": recipe.tile_alignment,
+                "ops": [op.kind for op in recipe.engine_seq],
+                "doc": recipe.doc,
+            }
+        )
+    return rows
 
 
 LISTS: dict[str, Callable[[], Rows]] = {

@@ -70,6 +70,7 @@ class Pe:
         """Picoseconds in which each engine was at work, by engine name."""
         parts = self._parts
         return {
+            "dispatch": self._cpu.busy_ps,
             "dma_read": parts.dma.read.busy_ps,
             "dma_write": parts.dma.write.busy_ps,
             "fetch": parts.gemm.fetch_busy_ps,

@@ -52,7 +52,7 @@ class PeCpu:
     __slots__ = (
         "__weakref__", "_aborted", "_blocked", "_clock", "_code", "_context", "_cycle_ps", "_done", "_epoch",
         "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_log", "_pending", "_programs_left", "_scalar_count",
-        "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "commands", "exec_start_ps", "number",
+        "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "busy_ps", "commands", "exec_start_ps", "number",
         "parts", "program", "registers", "request", "rings", "scheduler", "time_ps", "topology_index", "windows",
     )  # fmt: skip
 
@@ -62,6 +62,7 @@ class PeCpu:
         self.scheduler: PeScheduler
         self.rings: dict[int, Ring] = {}
         self.registers: Registers = []
+        self.busy_ps = 0  # handing commands over
         self.windows = Windows(())
         self.program = 0  # linear id of the running one
         self.request = 0
@@ -114,7 +115,7 @@ class PeCpu:
         self.number = 0
         now = self._clock.now
         if target_ps is not None and now > target_ps:
-            text = f"the launch reached {self.node} {now - target_ps} ps after its barrier"
+            text = f"the launch arrived {now - target_ps} ps after its barrier"
             self._stop(DeviceFault("E_LATE_LAUNCH", text))
             return
         self._clock.call_at(now if target_ps is None else target_ps, self._begin, self._epoch, code)
@@ -232,6 +233,7 @@ class PeCpu:
             self._flush_scalars()
         start = self.time_ps
         self.time_ps = start + cost_ps
+        self.busy_ps += cost_ps
         origin = command.origin
         self._log.add(
             start, self.time_ps, self.topology_index, _DISPATCH, name_id, self.request, origin.cmd, -1, 0, nbytes, 0,
@@ -389,7 +391,7 @@ class PeCpu:
         return PeResult(
             ok=fault is None and not self._aborted,
             error_code=None if fault is None else fault.code,
-            message="" if fault is None else f"{self.node}: {fault.message}",
+            message="" if fault is None else fault.message,
             span=None if fault is None else fault.span,
             failed_ps=self._failed_ps,
             exec_start_ps=start,
