@@ -223,13 +223,14 @@ def locate_box(windows: Windows, base: int, form: BoxForm, offset_bits: int) -> 
         segments = window.segments(offset, cover)
         if len(segments) == 1:
             _, _, sip, cube, pe, pa, _ = segments[0]
-            return window, (_box_part((sip, cube, pe), pa & MAX_OFFSET, form),)
+            return window, (box_part((sip, cube, pe), pa & MAX_OFFSET, form),)
     runs = form.runs
     pieces = window.locate(runs + offset, np.full(len(runs), form.run, np.int64))
     return window, _parts(window, pieces, runs)
 
 
-def _box_part(place: Place, low: int, form: BoxForm) -> Part:
+def box_part(place: Place, low: int, form: BoxForm) -> Part:
+    """A box that lies in one slice as a whole, its first byte at `low`."""
     if form.contiguous:
         return Part(place, low, low + form.cover, form.nbytes, form.nbytes)
     return Part(place, low, low + form.cover, form.nbytes, form.charged(low), form=form)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kernbench.sim import part_io
-from kernbench.sim.access_eval import BoxForm, Part, locate_box, place_number
+from kernbench.sim.access_eval import BoxForm, Part, box_part, locate_box, place_number
+from kernbench.sim.access_eval import Place as SlicePlace
 from kernbench.sim.composite_form import Binding, CompositeForm, HbmOperand, Strides
 from kernbench.sim.composite_values import CompositeValues
 from kernbench.sim.dma_command import require_writable
@@ -25,7 +26,7 @@ from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.plan import STAGE_AFTER, STAGE_MATH, STAGE_READ_A, STAGE_READ_B, STAGE_WRITE, Loop
 from kernbench.sim.registers import Registers
 from kernbench.sim.rings import Ring, Stream
-from kernbench.sim.windows import Window, Windows
+from kernbench.sim.windows import Windows
 
 ACCUMULATORS = 2  # output tiles of one composite between their first product and the end of STORE
 _MAX_K_OPS = 1024  # stage numbers of OUTPUT_TILE ops start behind those of K_TILE ops
@@ -33,25 +34,43 @@ _FIRST_STAGE = {"a": STAGE_READ_A, "b": STAGE_READ_B}
 
 
 class Place:
-    """An HBM operand at one dispatch."""
+    """An HBM operand at one dispatch. `alone`: the slice that holds all of it, with the offset of its base there."""
 
-    __slots__ = ("base", "operand", "strides")
+    __slots__ = ("alone", "base", "operand", "strides", "window")
 
-    def __init__(self, operand: HbmOperand, base: int, strides: Strides) -> None:
+    def __init__(self, operand: HbmOperand, registers: Registers, windows: Windows) -> None:
         self.operand = operand
-        self.base = base
-        self.strides = strides
+        self.base = operand.read_base(registers)
+        self.strides: Strides = operand.read_strides(registers)
+        self.alone: tuple[SlicePlace, int] | None = None
+        self.window = windows.split(self.base)[0]
+
+    def locate(self, windows: Windows) -> tuple[Part, ...]:
+        """All that the operand touches; a fault where it leaves its tensor."""
+        box = self.operand.box(self.strides, self.operand.handle.shape)
+        parts = locate_box(windows, self.base, box, 64)[1]
+        if len(parts) == 1 and self.window.geometry.is_row_major:
+            self.alone = parts[0].place, parts[0].low - box.delta
+        return parts
+
+    def tile(self, first: tuple[int, int], extents: tuple[int, int], windows: Windows) -> TileMove:
+        operand, strides = self.operand, self.strides
+        offset = operand.handle.dtype.nbytes * (first[0] * strides[0] + first[1] * strides[1])
+        box = operand.box(strides, extents)
+        if self.alone is not None:
+            place, low = self.alone
+            return TileMove(operand.name, box, (box_part(place, low + offset + box.delta, box),))
+        return TileMove(operand.name, box, locate_box(windows, self.base + offset, box, 64)[1])
 
 
 class TileMove:
     """A tile on its way between memory and its ring."""
 
-    __slots__ = ("box", "left", "name", "parts", "slot", "window")
+    __slots__ = ("box", "left", "name", "parts", "slot")
 
-    def __init__(self, name: str, box: BoxForm, window: Window, parts: tuple[Part, ...]) -> None:
+    def __init__(self, name: str, box: BoxForm, parts: tuple[Part, ...]) -> None:
         self.name = name
         self.box = box
-        self.window = window
         self.parts = parts
         self.left = len(parts)
         self.slot = -1
@@ -93,12 +112,10 @@ class CompositeCommand(Command):
     def _locate(self, registers: Registers) -> None:
         """Check the operands in HBM as wholes, and note what they touch."""
         for name, operand in self._form.hbm.items():
-            place = Place(operand, operand.read_base(registers), operand.read_strides(registers))
-            self._places[name] = place
-            box = operand.box(place.strides, operand.handle.shape)
-            window, touched = locate_box(self._windows, place.base, box, 64)
+            place = self._places[name] = Place(operand, registers, self._windows)
+            touched = place.locate(self._windows)
             if name == "out":
-                require_writable(window)
+                require_writable(place.window)
                 self.hbm_writes = touched
             else:
                 self.hbm_reads = (*self.hbm_reads, *touched)
@@ -176,9 +193,9 @@ class CompositeCommand(Command):
         tile, _, _, m0, k0, n0 = self._form.step(step)
         place = self._places[name]
         if name == "a":
-            move = self._move(place, (m0, k0), (tile.m, tile.k))
+            move = place.tile((m0, k0), (tile.m, tile.k), self._windows)
         else:
-            move = self._move(place, (k0, n0), (tile.k, tile.n))
+            move = place.tile((k0, n0), (tile.k, tile.n), self._windows)
         move.slot = slot
         operand, first = place.operand, _FIRST_STAGE[name]
         for index, part in enumerate(move.parts):
@@ -186,13 +203,6 @@ class CompositeCommand(Command):
                 self.origin, step, first + index, part, self._part_read, operand.name_id, operand.params_id, move
             )
             self._parts.dma.read.submit(transfer)
-
-    def _move(self, place: Place, first: tuple[int, int], extents: tuple[int, int]) -> TileMove:
-        operand, strides = place.operand, place.strides
-        base = place.base + operand.handle.dtype.nbytes * (first[0] * strides[0] + first[1] * strides[1])
-        box = operand.box(strides, extents)
-        window, parts = locate_box(self._windows, base, box, 64)
-        return TileMove(operand.name, box, window, parts)
 
     def _part_read(self, transfer: Transfer) -> None:
         move: TileMove = transfer.tag
@@ -217,7 +227,7 @@ class CompositeCommand(Command):
 
     def _watch_read(self, move: TileMove, part: Part) -> None:
         if part_io.part_has(self._parts.memory.slice(*part.place), part, UNWRITTEN):
-            self._parts.sanitizer.unwritten_read(move.window.name, self.span)
+            self._parts.sanitizer.unwritten_read(self._places[move.name].window.name, self.span)
 
     def _watch_write(self, part: Part) -> None:
         starts, sizes = part_io.part_runs(part)
@@ -311,7 +321,7 @@ class CompositeCommand(Command):
     def _write_tile(self, j: int) -> None:
         tile, _, _, m0, _, n0 = self._form.step(j)
         place = self._places["out"]
-        move = self._move(place, (m0, n0), (tile.m, tile.n))
+        move = place.tile((m0, n0), (tile.m, tile.n), self._windows)
         operand = place.operand
         self._pending_writes += 1
         for index, part in enumerate(move.parts):
