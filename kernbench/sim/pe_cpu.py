@@ -52,9 +52,9 @@ class PeCpu:
     __slots__ = (
         "__weakref__", "_aborted", "_blocked", "_clock", "_code", "_context", "_cycle_ps", "_done", "_epoch",
         "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_log", "_pending", "_programs_left", "_scalar_count",
-        "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "busy_ps", "commands", "exec_start_ps",
-        "number",
-        "parts", "program", "registers", "request", "rings", "scheduler", "time_ps", "topology_index", "windows",
+        "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "busy_ps", "commands",
+        "exec_start_ps", "number", "parts", "program", "registers", "request", "rings", "scheduler", "time_ps",
+        "topology_index", "windows",
     )  # fmt: skip
 
     def __init__(self, services: PeServices, node: str, parts: PeParts) -> None:
