@@ -174,6 +174,26 @@ def _float_to_int(array: Any, to: DType) -> Any:
     return np.where(clipped >= float(high), np.array(high, to.numpy), result).astype(to.numpy)
 
 
+def reinterpret(values: Any, to: DType) -> Any:
+    """The same bits read as another type of equal size; to and from i1 the values, as a bool has one bit."""
+    array = np.asarray(values)
+    if to.kind == "bool" or array.dtype == np.bool_:
+        return cast(array, to)
+    assert array.dtype.itemsize == to.nbytes, f"{array.dtype} does not have the bits of {to}"
+    return np.ascontiguousarray(array).view(to.numpy).reshape(array.shape)
+
+
+def truncated(values: Any, to: DType) -> Any:
+    """Floats rounded towards zero: what rounding to nearest took too far goes back by one."""
+    array = np.asarray(values)
+    nearest = np.ascontiguousarray(cast(array, to))
+    wide = np.float64 if array.dtype == np.float64 else np.float32
+    with np.errstate(invalid="ignore"):
+        beyond = np.abs(nearest.astype(wide)) > np.abs(array.astype(wide))
+    bits = nearest.view(np.dtype(f"u{to.nbytes}"))
+    return (bits - beyond.astype(bits.dtype)).view(to.numpy).reshape(array.shape)
+
+
 def promote(a: DType, b: DType, *, division: bool = False) -> DType:
     """Triton's type of `a OP b` for two non-constant operands (`semantic.computation_type_impl`).
 

@@ -10,7 +10,6 @@ op; the cost classes are those of `pe_math` in the topology.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kernbench.dtypes import DType, cast, compute_dtype, fp32, fp64, from_numpy, i32
+from kernbench import elementary, rearranging
+from kernbench.dtypes import DType, cast, compute_dtype, fp32, fp64, from_numpy, i32, reinterpret, truncated
 
 CostClass = Literal["simple", "transcendental", "reduce", "move"]
 Function = Callable[..., Any]  # (*operands, extra) -> array; operands already in the type they compute in
@@ -39,10 +39,21 @@ class MicroOp:
     doc: str
     boolean: bool = False
     attributes: tuple[str, ...] = ()  # keys of `extra` that it reads
+    whole: bool = False  # rearranges or scans: reads its operands in their own shapes and stored types
 
     @property
     def arity(self) -> int:
         return len(self.operands)
+
+    @property
+    def reduces(self) -> bool:
+        """Takes one axis away."""
+        return self.cost == "reduce" and not self.whole
+
+    @property
+    def mixes(self) -> bool:
+        """An element of the result depends on other elements of the operands than those at its own place."""
+        return self.whole or self.reduces
 
 
 def _unary(function: Function) -> Function:
@@ -94,13 +105,6 @@ def _sigmoid(x: Any) -> Any:
 
 def _rsqrt(x: Any) -> Any:
     return 1 / np.sqrt(x)
-
-
-_erf_elements = np.frompyfunc(math.erf, 1, 1)
-
-
-def _erf(x: Any) -> Any:
-    return np.asarray(_erf_elements(np.asarray(x, np.float64)), np.float64)
 
 
 def _negate(x: Any) -> Any:
@@ -171,6 +175,14 @@ def _reduce_min(x: Any, extra: Mapping[str, Any]) -> Any:
     return np.fmin.reduce(x, axis=extra["axis"])
 
 
+def _reduce_bits(function: np.ufunc) -> Function:
+    return lambda x, extra: function.reduce(x, axis=extra["axis"])
+
+
+def _clamp_nan(x: Any, low: Any, high: Any, extra: Mapping[str, Any]) -> Any:
+    return np.minimum(np.maximum(x, low), high)
+
+
 _UNARY: tuple[tuple[str, CostClass, Function, str], ...] = (
     ("neg", "simple", _negate, "−x"),
     ("abs", "simple", abs, "|x|"),
@@ -184,7 +196,39 @@ _UNARY: tuple[tuple[str, CostClass, Function, str], ...] = (
     ("sin", "transcendental", np.sin, "sine"),
     ("cos", "transcendental", np.cos, "cosine"),
     ("tanh", "transcendental", np.tanh, "hyperbolic tangent"),
-    ("erf", "transcendental", _erf, "error function"),
+    ("erf", "transcendental", elementary.erf, "error function"),
+    ("erfc", "transcendental", elementary.erfc, "1 − error function"),
+    ("erfcx", "transcendental", elementary.erfcx, "erfc(x) × exp(x²)"),
+    ("erfinv", "transcendental", elementary.erfinv, "inverse of the error function"),
+    ("normcdf", "transcendental", elementary.normcdf, "share of the normal distribution below x"),
+    ("normcdfinv", "transcendental", elementary.normcdfinv, "inverse of normcdf"),
+    ("lgamma", "transcendental", elementary.lgamma, "logarithm of |Γ(x)|"),
+    ("tgamma", "transcendental", elementary.tgamma, "Γ(x)"),
+    ("tan", "transcendental", np.tan, "tangent"),
+    ("asin", "transcendental", np.arcsin, "arc sine"),
+    ("acos", "transcendental", np.arccos, "arc cosine"),
+    ("atan", "transcendental", np.arctan, "arc tangent"),
+    ("sinh", "transcendental", np.sinh, "hyperbolic sine"),
+    ("cosh", "transcendental", np.cosh, "hyperbolic cosine"),
+    ("asinh", "transcendental", np.arcsinh, "inverse of sinh"),
+    ("acosh", "transcendental", np.arccosh, "inverse of cosh"),
+    ("atanh", "transcendental", np.arctanh, "inverse of tanh"),
+    ("exp10", "transcendental", lambda x: np.power(x.dtype.type(10), x), "10 to the x"),
+    ("expm1", "transcendental", np.expm1, "e to the x, minus 1"),
+    ("log10", "transcendental", np.log10, "logarithm to base 10"),
+    ("log1p", "transcendental", np.log1p, "natural logarithm of 1 + x"),
+    ("logb", "transcendental", lambda x: np.floor(np.log2(np.abs(x))), "exponent of x"),
+    ("cbrt", "transcendental", np.cbrt, "cube root"),
+    ("rcbrt", "transcendental", lambda x: 1 / np.cbrt(x), "1 / cube root"),
+    ("sinpi", "transcendental", lambda x: np.sin(np.pi * np.fmod(x, 2)), "sine of πx"),
+    ("cospi", "transcendental", lambda x: np.cos(np.pi * np.fmod(x, 2)), "cosine of πx"),
+    ("round_away", "simple", elementary.away_round, "nearest integer, ties away from zero"),
+    ("popc", "simple", elementary.population, "set bits"),
+    ("clz", "simple", elementary.leading_zeros, "zero bits above the highest set one"),
+    ("ffs", "simple", elementary.lowest_set, "place of the lowest set bit, from 1; 0 without one"),
+    ("brev", "simple", elementary.reversed_bits, "bits in reverse order"),
+    ("from_e2m1", "simple", elementary.from_e2m1, "value of a 4-bit float"),
+    ("from_e8m0", "simple", elementary.from_e8m0, "power of two of a scale byte"),
     ("sigmoid", "transcendental", _sigmoid, "1 / (1 + exp(−x))"),
     ("floor", "simple", np.floor, "largest integer not above x"),
     ("ceil", "simple", np.ceil, "smallest integer not below x"),
@@ -208,6 +252,16 @@ _BINARY: tuple[tuple[str, CostClass, Function, str], ...] = (
     ("xor", "simple", operator.xor, "bitwise exclusive or"),
     ("shl", "simple", operator.lshift, "a shifted left by b bits"),
     ("shr", "simple", _shift_right, "a shifted right by b bits; arithmetic if signed"),
+    ("pow", "transcendental", elementary.power, "a to the b"),
+    ("mulhi", "simple", elementary.high_product, "high half of the product"),
+    ("umulhi", "simple", elementary.unsigned_high_product, "high half of the product of the bits without a sign"),
+    ("atan2", "transcendental", np.arctan2, "angle of the point (b, a)"),
+    ("hypot", "transcendental", np.hypot, "√(a² + b²)"),
+    ("fdim", "simple", lambda a, b: np.where(a > b, a - b, np.where(np.isnan(a + b), a + b, 0)), "a − b, or 0"),
+    ("copysign", "simple", np.copysign, "|a| with the sign of b"),
+    ("nextafter", "simple", np.nextafter, "next number after a towards b"),
+    ("remainder", "transcendental", lambda a, b: a - b * np.rint(a / b), "a − b × nearest integer to a / b"),
+    ("ldexp", "simple", lambda a, b: a * np.exp2(b), "a × 2 to the b"),
 )
 
 _COMPARE: tuple[tuple[str, Function, str], ...] = (
@@ -219,11 +273,21 @@ _COMPARE: tuple[tuple[str, Function, str], ...] = (
     ("ne", operator.ne, "a ≠ b"),
 )
 
+_TESTS: tuple[tuple[str, Function, str], ...] = (
+    ("isnan", np.isnan, "x is NaN"),
+    ("isinf", np.isinf, "x is infinite"),
+    ("isfinite", np.isfinite, "x is neither infinite nor NaN"),
+    ("signbit", np.signbit, "the sign of x is set"),
+)
+
 _OTHERS: tuple[MicroOp, ...] = (
     MicroOp("copy", ("src",), "move", _copy, "the same values, rounded to the result's type"),
+    MicroOp("bitcast", ("src",), "move", _copy, "the same bits, read as the result's type"),
+    MicroOp("copy_toward_zero", ("src",), "move", _copy, "the same values, rounded towards zero to the result's type"),
     MicroOp("select", ("cond", "src_a", "src_b"), "simple", _select, "src_a where cond, else src_b"),
     MicroOp("fma", ("src_a", "src_b", "src_c"), "simple", _fma, "a × b + c, rounded once"),
     MicroOp("clamp", ("src", "low", "high"), "simple", _clamp, "x held between low and high"),
+    MicroOp("clamp_nan", ("src", "low", "high"), "simple", _clamp_nan, "x held between low and high; a NaN wins"),
     MicroOp(
         "exp_diff",
         ("src_a", "src_b"),
@@ -259,7 +323,41 @@ _OTHERS: tuple[MicroOp, ...] = (
     MicroOp("rsum", ("src",), "reduce", _reduce_sum, "sum along an axis", attributes=("axis",)),
     MicroOp("rmax", ("src",), "reduce", _reduce_max, "largest along an axis; a NaN loses", attributes=("axis",)),
     MicroOp("rmin", ("src",), "reduce", _reduce_min, "smallest along an axis; a NaN loses", attributes=("axis",)),
+    *(
+        MicroOp(name, ("src",), "reduce", _reduce_bits(function), f"bitwise {word} along an axis", attributes=("axis",))
+        for name, function, word in (
+            ("rxor", np.bitwise_xor, "exclusive or"),
+            ("ror", np.bitwise_or, "or"),
+            ("rand", np.bitwise_and, "and"),
+        )
+    ),
 )
+
+
+def _whole(
+    name: str, operands: tuple[str, ...], cost: CostClass, function: Function, doc: str, *attributes: str
+) -> MicroOp:
+    return MicroOp(name, operands, cost, function, doc, attributes=attributes, whole=True)
+
+
+_WHOLE: tuple[MicroOp, ...] = (
+    _whole("part", ("src",), "move", rearranging.part, "positions along an axis", "axis", "start", "step", "count"),
+    _whole("cat", ("src_a", "src_b"), "move", rearranging.cat, "one behind the other along an axis", "axis"),
+    _whole("join", ("src_a", "src_b"), "move", rearranging.join, "side by side along a new last axis"),
+    _whole("flip", ("src",), "move", rearranging.flip, "an axis in reverse order", "axis"),
+    _whole("take", ("src", "index"), "move", rearranging.gather, "src at the positions `index` along an axis", "axis"),
+    _whole("sort", ("src",), "reduce", rearranging.sort, "sorted along an axis", "axis", "descending"),
+    _whole("histogram", ("src", "mask"), "reduce", rearranging.histogram, "how often each value occurs", "bins"),
+    _whole("cumsum", ("src",), "reduce", rearranging.cumsum, "running sums along an axis", "axis", "reverse"),
+    _whole("cumprod", ("src",), "reduce", rearranging.cumprod, "running products along an axis", "axis", "reverse"),
+)
+
+_PLACES: tuple[MicroOp, ...] = (
+    MicroOp("argmax", ("src",), "reduce", rearranging.argmax, "place of the largest, the first of equals",
+            attributes=("axis",)),
+    MicroOp("argmin", ("src",), "reduce", rearranging.argmin, "place of the smallest, the first of equals",
+            attributes=("axis",)),
+)  # fmt: skip
 
 # Blocks made from symbolic values: they have no data operands, and their function takes the numbers in `extra`.
 GENERATORS = {
@@ -301,7 +399,8 @@ MICRO_OPS: dict[str, MicroOp] = {
     **{name: MicroOp(name, ("src",), cost, _unary(f), doc) for name, cost, f, doc in _UNARY},
     **{name: MicroOp(name, ("src_a", "src_b"), cost, _binary(f), doc) for name, cost, f, doc in _BINARY},
     **{name: MicroOp(name, ("src_a", "src_b"), "simple", _binary(f), doc, boolean=True) for name, f, doc in _COMPARE},
-    **{op.name: op for op in _OTHERS},
+    **{name: MicroOp(name, ("src",), "simple", _unary(f), doc, boolean=True) for name, f, doc in _TESTS},
+    **{op.name: op for op in (*_OTHERS, *_WHOLE, *_PLACES)},
     "index": MicroOp("index", (), "move", _index, GENERATORS["index"], attributes=("base", "strides", "rest")),
     "mask": MicroOp(
         "mask",
@@ -323,6 +422,13 @@ _EXACT_ON_INTS = frozenset(
 )
 _NO_EXTRA: Mapping[str, Any] = {}
 
+# Micro-ops whose results depend on the result's type.
+_CONVERSIONS: Mapping[str, Callable[[Any, DType], Any]] = {
+    "copy": cast,
+    "bitcast": reinterpret,
+    "copy_toward_zero": truncated,
+}
+
 
 def wrap(value: int, dtype: DType) -> int:
     """An integer brought into the range of `dtype` by dropping high bits; i1 is `!= 0`."""
@@ -338,8 +444,10 @@ def evaluate(kind: str, args: Sequence[Any], out: DType, extra: Mapping[str, Any
     Operands broadcast as NumPy's do. `extra` holds the micro-op's attributes.
     """
     op = MICRO_OPS[kind]
-    if kind == "copy":
-        return cast(args[0], out)
+    if kind in _CONVERSIONS:
+        return _CONVERSIONS[kind](args[0], out)
+    if op.whole:
+        return cast(op.function(*(np.asarray(arg) for arg in args), extra), out)
     with np.errstate(all="ignore"):
         return cast(op.function(*_in_compute_type(args, out, op.boolean), extra), out)
 

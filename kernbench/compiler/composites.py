@@ -254,7 +254,7 @@ class _Composite:
 
     def scope(self, step: _Step) -> Scope:
         micro = MICRO_OPS.get(step.op)
-        reduces = micro is not None and micro.cost == "reduce"
+        reduces = micro is not None and micro.reduces
         chosen = Scope(step.scope) if step.scope is not None else Scope.KERNEL if reduces else Scope.OUTPUT_TILE
         if reduces and chosen is not Scope.KERNEL:
             message = f"`{step.op}` reduces whole rows or columns, it cannot have scope {chosen.value}"
@@ -301,7 +301,7 @@ class _Composite:
         shape = self.shape_of(step, op, blocks, extra, value)
         if not isinstance(target, TensorHandle):
             target = self.micro_target(step, shape, blocks, scope, value, out)
-        if op.cost != "reduce":
+        if not op.reduces:
             axis = extra.pop("bcast_axis", None)
             blocks = {name: self.repeated(step, name, handle, shape, axis) for name, handle in blocks.items()}
         return OpSpec(step.op, scope, blocks, {**numbers, **extra}, squeezed(target, len(shape)))
@@ -340,7 +340,7 @@ class _Composite:
         if not blocks:
             raise fault("E_COMPOSITE_OPERAND", f"`{step.op}` has only numbers as operands", step.at)
         largest = max((handle.shape for handle in blocks.values()), key=lambda shape: (len(shape), shape))
-        if op.cost != "reduce":
+        if not op.reduces:
             if value is not None and value.is_accumulator:
                 return value.shape
             widest = [handle.shape for handle in blocks.values() if len(handle.shape) == len(largest)]

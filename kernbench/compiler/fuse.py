@@ -67,7 +67,7 @@ def _inner(node: Node) -> Node:
 def is_elementwise(node: CompositeTemplate) -> bool:
     """True where no op mixes elements and nothing is in place by hand."""
     return not node.rw_handles and all(
-        op.kind != "gemm" and MICRO_OPS[op.kind].cost != "reduce" and "bcast_axis" not in op.extra for op in node.ops
+        op.kind != "gemm" and not MICRO_OPS[op.kind].mixes and "bcast_axis" not in op.extra for op in node.ops
     )
 
 

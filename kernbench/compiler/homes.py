@@ -329,7 +329,7 @@ def unsafe_in_place(instr: Instr, result: BlockRef, layouts: dict[int, Layout]) 
     """Roots among the operands that `result` must not overwrite while the instruction works."""
     reads = {layouts[ref.id].root: ref for ref in read_blocks(instr)}
     match instr:
-        case BlockOp() if MICRO_OPS[instr.kind].cost != "reduce":
+        case BlockOp() if not MICRO_OPS[instr.kind].mixes:
             return {
                 root for ref in read_blocks(instr) for root in [layouts[ref.id].root] if not _same(ref, result, layouts)
             }

@@ -377,4 +377,5 @@ def written_operands(name: str) -> frozenset[str]:
 
 def known_ops() -> list[str]:
     """What a prologue or epilogue may name beside a gemm: recipes, and micro-ops that have operands."""
-    return sorted({*MICRO_OPS, *RECIPE_DESCRIPTORS} - set(GENERATORS))
+    elementwise = {name for name, op in MICRO_OPS.items() if not op.whole and name not in GENERATORS}
+    return sorted({*elementwise, *RECIPE_DESCRIPTORS})

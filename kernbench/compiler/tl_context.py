@@ -144,13 +144,13 @@ class TLContext:
         micro = MICRO_OPS[instr.kind]
         extra = {name: instr.attrs[name] for name in micro.attributes if instr.attrs.get(name) is not None}
         out = self.handle(instr.result)
-        if micro.cost == "reduce":
+        if micro.reduces:
             (source,) = instr.args
             assert isinstance(source, BlockRef)
             extra, out = _reduction(instr, source, out)
             args: tuple[TensorHandle | Operand, ...] = (self.handle(source),)
         else:
-            keep = "bcast_axis" in extra
+            keep = micro.whole or "bcast_axis" in extra
             args = tuple(self.block_operand(arg, None if keep else instr.result.shape) for arg in instr.args)
         self.math(instr.kind, args, out, instr.place.span, extra)
 
