@@ -5,7 +5,6 @@ Knows what each asks of the scheduler and the network. Does not know how a compo
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -48,8 +47,9 @@ if TYPE_CHECKING:
 def dispatch_ps(spec: PeSpec, logical_bytes: int) -> int:
     """Time from PE_CPU's start on a command until PE_SCHEDULER has it."""
     cost = spec.pe_cpu.dispatch
-    moving = Decimal(logical_bytes) / cost.bytes_per_ns
-    return max(1, ns_to_ps(cost.fixed_ns) + ns_to_ps(moving) + ns_to_ps(spec.pe_scheduler.overhead_ns))
+    top, bottom = cost.bytes_per_ns.as_integer_ratio()
+    moving_ps = -(-logical_bytes * 1000 * bottom // top)
+    return max(1, ns_to_ps(cost.fixed_ns) + moving_ps + ns_to_ps(spec.pe_scheduler.overhead_ns))
 
 
 def make_command(node: Node, at: int, context: FormContext) -> Instruction:
