@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from kernbench.commands import Target
 from kernbench.compiler.pipeline import CompiledKernel
@@ -21,9 +21,9 @@ from kernbench.diagnostics import (
     EXIT_INPUT,
     EXIT_INTERRUPTED,
     EXIT_SIMULATION,
+    EXIT_USAGE,
     Diagnostic,
     KernBenchError,
-    Label,
     did_you_mean,
 )
 from kernbench.dtypes import BY_NAME, DType
@@ -49,12 +49,14 @@ from kernbench.runtime.placement import (
 )
 from kernbench.runtime.stores import stored_params
 from kernbench.runtime.tensor import Array, HostTensor, host_tensor
-from kernbench.sim.engine import GraphEngine
+from kernbench.sim.engine import GraphEngine, Limits
 from kernbench.sim.host_request import Handle
-from kernbench.sim.launch_context import Mode
+from kernbench.sim.launch_context import Mode, Sanitize
 from kernbench.sim.topology import load_topology
 from kernbench.sim.topology_graph import TopologyGraph
 
+OPTIONS = ("hops", "sanitize", "limits", "on_progress")  # of a device, as the engine takes them
+SANITIZE: tuple[str, ...] = get_args(Sanitize)
 MODES: dict[str, Mode] = {"data": "data", "timing": "timing"}
 
 
@@ -92,8 +94,20 @@ def _joined(named: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, 
 def open(topology: str | Path | TopologyGraph, **options: Any) -> Device:
     """A device of a shipped topology, of a file, or of a topology that is loaded already.
 
-    `options` are the engine's: hops, sanitize, limits.
+    `options` are the engine's: hops, sanitize ("warn", "error" or "off"), limits, on_progress.
     """
+    wrong = [
+        error("E_OPTION_UNKNOWN", f"a device has no option `{name}`", help=did_you_mean(name, OPTIONS, "options"))
+        for name in options
+        if name not in OPTIONS
+    ]
+    if (level := options.get("sanitize", "warn")) not in SANITIZE:
+        help_text = did_you_mean(str(level), SANITIZE, "values")
+        wrong.append(error("E_OPTION_VALUE", f"`sanitize` is {level!r}", help=help_text))
+    if (limits := options.get("limits")) is not None and not isinstance(limits, Limits):
+        wrong.append(error("E_OPTION_VALUE", f"`limits` is {limits!r}", help="pass a kernbench.sim.engine.Limits"))
+    if wrong:
+        raise KernBenchError(wrong, EXIT_USAGE)
     graph = topology if isinstance(topology, TopologyGraph) else load_topology(topology)
     return Device(graph, options)
 
@@ -320,9 +334,10 @@ class _Launch:
 
     def _located(self, failure: Diagnostic, handle: Handle) -> Diagnostic:
         """A device fault at the kernel line that caused it."""
-        span = None if handle.fault is None else handle.fault.span
-        label: Label | None = None if span is None else self.kernel.source.label(span)
-        return Diagnostic(failure.code, failure.message, label)
+        fault = handle.fault
+        if fault is None or fault.span is None:
+            return failure
+        return Diagnostic(fault.code, fault.message, self.kernel.source.label(fault.span), notes=fault.more)
 
     def _value(self, param: str) -> DeviceTensor | ScalarArg:
         if param in self.tensors:

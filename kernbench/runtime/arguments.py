@@ -53,7 +53,9 @@ class ScalarArgument:
         return self.dtype.name
 
     def message(self) -> ScalarArg:
-        return ScalarArg(dtype=scalar_carrier(self.dtype), value=self.value)
+        """As it travels; the upper half of u64 goes as the negative numbers of i64."""
+        wraps = self.dtype is dtypes.u64 and self.value >= 1 << 63
+        return ScalarArg(dtype=scalar_carrier(self.dtype), value=self.value - (1 << 64) if wraps else self.value)
 
 
 @dataclass(frozen=True, slots=True)

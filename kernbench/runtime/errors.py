@@ -19,6 +19,8 @@ ERRORS: dict[str, str] = message_fields.ERRORS | {
     "E_ARG_TWICE": "an argument is given twice",
     "E_GRID": "a launch's grid is not one to three numbers of programs",
     "E_MODE": "a run's mode is neither timing nor data",
+    "E_OPTION_UNKNOWN": "a device is opened with an option that it does not have",
+    "E_OPTION_VALUE": "a device is opened with an option of a value that it may not have",
     "E_OPT_LEVEL": "there is no optimisation level of that number",
     "E_KERNEL_UNREADABLE": "a kernel file cannot be read",
     "E_DUMP_DIR": "a dump cannot be written to its folder",

@@ -58,6 +58,16 @@ class CodeFetchMsg:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeFetchedMsg:
+    """A PE has a kernel's code, on its way to IO_CPU."""
+
+    launch: LaunchId
+    pe_cpu: str
+
+    nbytes = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AbortMsg:
     """Stop a launch: from IO_CPU to M_CPUs, from those to their PEs."""
 

@@ -233,7 +233,7 @@ class GraphEngine:
 
     def _log_end(self, handle: Handle) -> None:
         message = handle.message
-        node = self._entry_points(message)[0]
+        node = self._entered_at(handle)
         if isinstance(message, KernelLaunch):
             self._record("complete", node, handle.route.hops[-1].t_in_ps, handle, 0)
         else:
@@ -241,6 +241,10 @@ class GraphEngine:
             self._record(kind, node, handle.started_ps, handle, message.nbytes if handle.fault is None else 0)
         if self._hops:
             self._log_hops(handle)
+
+    def _entered_at(self, handle: Handle) -> str:
+        """The node that took a request in: that of the chiplet which it really went through."""
+        return next(hop.node for hop in handle.route.hops if hop.node != "host")
 
     def _record(self, kind: str, node: str, start_ps: int, handle: Handle, nbytes: int) -> None:
         log, name = self.device.log, type(handle.message).__name__
@@ -302,7 +306,9 @@ class GraphEngine:
         """End the device: whatever is open fails with the limit that was met; the log up to now stays."""
         self._stopped = fault
         for number in sorted(self._open):
-            self._open[number].complete(self.now_ps, fault)
+            handle = self._open[number]
+            handle.route.cut(self.now_ps)
+            handle.complete(self.now_ps, fault)
         self._open.clear()
 
     def _break_deadlock(self) -> None:

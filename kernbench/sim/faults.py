@@ -18,9 +18,16 @@ class DeviceFault(Exception):
     code: str  # of `sim.errors.ERRORS`
     message: str
     span: Span | None = None
+    more: tuple[str, ...] = ()  # further failures of the same launch, each with its own place
 
     def __post_init__(self) -> None:
         assert self.code in ERRORS, f"{self.code} is not in the table of simulator errors"
 
+    @property
+    def told(self) -> str:
+        """Everything in one text, for those who do not see the span."""
+        first = self.message if self.span is None else f"{self.message} at {self.span}"
+        return "; ".join([first, *self.more])
+
     def __str__(self) -> str:
-        return self.message
+        return self.told

@@ -88,8 +88,8 @@ class FlowClass:
     """All flows with the same pools and weights; they all have the same rate."""
 
     __slots__ = (
-        "bytes_in", "bytes_out", "carried", "carried_rate", "changed", "count",
-        "fresh", "idle", "lone", "mark", "part", "pools", "solved",
+        "active", "bytes_in", "bytes_out", "carried", "carried_rate", "changed", "count",
+        "counted", "fresh", "idle", "lone", "mark", "part", "pools", "solved",
         "stream", "tight_weight", "tightest",
     )  # fmt: skip
 
@@ -108,6 +108,8 @@ class FlowClass:
         self.changed = self.idle = False
         self.mark = 0
         self.bytes_in = self.bytes_out = 0
+        self.counted = 0  # of `bytes_out`, what the network's totals hold
+        self.active = False  # it had a flow since the totals were made
 
     def feeder_of(self, pool: PoolState, weight: Weight) -> PoolState | None:
         """The pool whose bandwidth bounds what this class sends over `pool`, if there is another."""

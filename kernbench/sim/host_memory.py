@@ -27,6 +27,7 @@ from kernbench.sim.routing import AddressResolver, Place
 
 Done = Callable[[DeviceFault | None], None]
 Bytes = NDArray[np.uint8]
+_BLOCK = 1 << 20  # a pattern is repeated in blocks of this size, so that filling gigabytes needs no gigabytes
 _SPACES: Mapping[str, Space | None] = {"HBM": "hbm", "TCM": "tcm", "AUTO": None}
 
 
@@ -105,14 +106,20 @@ class HostMemory:
     def _land(self, tag: Tag, memory: Place, message: MemoryWrite, data: Bytes | None) -> None:
         if message.nbytes == 0:
             return
-        written = _repeat(message.pattern, message.nbytes) if message.pattern is not None else data
-        if memory.space == "tcm":
-            if written is not None:
-                self._ports.scratchpads.write_tcm(tag, memory.offset, written)
-        elif written is None:
+        if message.pattern is not None:
+            block = _repeat(message.pattern, min(_BLOCK, message.nbytes))
+            for at in range(0, message.nbytes, _BLOCK):
+                self._put(tag, memory, at, block[: message.nbytes - at])
+        elif data is not None:
+            self._put(tag, memory, 0, data)
+        elif memory.space == "hbm":
             self._ports.memory.slice(*tag).forget(memory.offset, message.nbytes)
+
+    def _put(self, tag: Tag, memory: Place, at: int, data: Bytes) -> None:
+        if memory.space == "tcm":
+            self._ports.scratchpads.write_tcm(tag, memory.offset + at, data)
         else:
-            self._ports.memory.slice(*tag).write(memory.offset, written)
+            self._ports.memory.slice(*tag).write(memory.offset + at, data)
 
     # ----------------------------------------------------------------- reads
 

@@ -59,6 +59,12 @@ class HopTrace:
         assert until_ps >= last.t_out_ps, f"{last.node} cannot let go before it has the request"
         self.hops[-1] = Hop(last.node, last.t_in_ps, until_ps)
 
+    def cut(self, at_ps: int) -> None:
+        """The request ended before its way did: nothing of the way after that, and no gap before it."""
+        self.hops = [hop for hop in self.hops if hop.t_in_ps < at_ps]
+        if self.hops:
+            self.hops[-1] = Hop(self.hops[-1].node, self.hops[-1].t_in_ps, at_ps)
+
 
 class Handle:
     """What `submit` gives: a future. `results` are those of a launch's PEs."""
@@ -130,4 +136,4 @@ class Handle:
         if fault is None:
             self.completion = Completion(ok=True)
         else:
-            self.completion = Completion(ok=False, error_code=fault.code, error_message=fault.message)
+            self.completion = Completion(ok=False, error_code=fault.code, error_message=fault.told)

@@ -14,6 +14,7 @@ from kernbench.messages import KernelLaunch, Tag
 from kernbench.sim.component import Component, Courier
 from kernbench.sim.device_messages import (
     AbortMsg,
+    CodeFetchedMsg,
     CodeFetchMsg,
     CubeDoneMsg,
     CubeFailedMsg,
@@ -135,20 +136,23 @@ class IoCpu(Component):
         courier, source, asked_ps = self._ports.courier, job.deployed.node, self.clock.now
         route = courier.router.route(source, node.node)
 
-        def send() -> None:
-            key = (node.topology_index, job.id.request)
-            courier.data(route, msg.nbytes, key, arrived, route.first_overhead_ps)
+        def send(order: CodeFetchMsg) -> None:
+            key = (node.topology_index, order.launch.request)
+            courier.data(route, order.nbytes, key, arrived, route.first_overhead_ps)
 
         def arrived() -> None:
             name = self.log.intern(job.launch.kernel_ref.name)
-            index, request = node.topology_index, job.id.request
+            index, request = node.topology_index, msg.launch.request
             self.log.add(asked_ps, self.clock.now, index, _CODE_FETCH, name, request, nbytes=msg.nbytes)
             node.resident.add(job.deployed.residency)
-            courier.control(node.node, self.node, node.overhead_ps, self._fetched, job)
+            courier.control(
+                node.node, self.node, node.overhead_ps, self._fetched, CodeFetchedMsg(msg.launch, node.node)
+            )
 
-        courier.control(self.node, source, self.overhead_ps, send)
+        courier.control(self.node, source, self.overhead_ps, send, msg)
 
-    def _fetched(self, job: _Job) -> None:
+    def _fetched(self, msg: CodeFetchedMsg) -> None:
+        job = self._jobs[msg.launch.request]
         job.missing -= 1
         if job.missing == 0:
             self._start(job)
@@ -241,15 +245,13 @@ def summed_failure(results: Results, tell_all: bool, nodes: Mapping[Tag, PeNode]
     if not failed:
         return None
     failed.sort(key=lambda item: item[:2])
-    told = failed if tell_all else failed[:1]
-    texts = [_failure_text(tag, result) for _, _, tag, result in told[:MAX_FAILURES_TOLD]]
-    more = len(told) - len(texts)
-    tail = [f"and {more} more"] if more > 0 else []
-    first = failed[0][3]
-    assert first.error_code is not None, "a failure has a code"
-    return DeviceFault(first.error_code, "; ".join([*texts, *tail]), first.span)
+    first, *others = [_fault_of(tag, result) for _, _, tag, result in (failed if tell_all else failed[:1])]
+    more = [fault.told for fault in others[: MAX_FAILURES_TOLD - 1]]
+    untold = len(others) - len(more)
+    tail = [f"and {untold} more"] if untold else []
+    return DeviceFault(first.code, first.message, first.span, (*more, *tail))
 
 
-def _failure_text(tag: Tag, result: PeResult) -> str:
-    place = f" at {result.span}" if result.span is not None else ""
-    return f"sip{tag[0]}.cube{tag[1]}.pe{tag[2]}: {result.message}{place}"
+def _fault_of(tag: Tag, result: PeResult) -> DeviceFault:
+    assert result.error_code is not None, "a failure has a code"
+    return DeviceFault(result.error_code, f"sip{tag[0]}.cube{tag[1]}.pe{tag[2]}: {result.message}", result.span)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from kernbench.address_map import window_base
 from kernbench.commands import Param, Program
-from kernbench.dtypes import BY_NAME
-from kernbench.messages import KernelLaunch, ScalarArg, Tag, TensorArg, TensorLayout
+from kernbench.dtypes import BY_NAME, DType, cast, u64
+from kernbench.messages import KernelLaunch, ScalarArg, Tag, TensorArg, TensorLayout, scalar_carrier
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.launch_context import LaunchContext
 from kernbench.sim.program_store import Deployed
@@ -89,8 +89,16 @@ def check_arguments(launch: KernelLaunch, program: Program, resolver: AddressRes
 def _check_scalar(arg: ScalarArg, param: Param, name: str, problems: Problems) -> None:
     if param.kind != "scalar":
         problems.add("E_LAUNCH_ARGUMENTS", f"argument `{name}` is a scalar, the kernel takes a tensor")
-    elif BY_NAME[arg.dtype] is not param.dtype:
-        problems.add("E_LAUNCH_DTYPE", f"argument `{name}` is {arg.dtype}, the kernel takes {param.dtype}")
+        return
+    carrier = scalar_carrier(param.dtype)
+    if arg.dtype != carrier:
+        wanted = f"{param.dtype}" if carrier == param.dtype.name else f"{param.dtype}, which travels as {carrier}"
+        problems.add("E_LAUNCH_DTYPE", f"argument `{name}` is {arg.dtype}, the kernel takes {wanted}")
+    elif param.dtype.is_int and param.dtype is not u64 and not param.dtype.min <= arg.value <= param.dtype.max:
+        text = (
+            f"argument `{name}` is {arg.value}, the kernel takes {param.dtype}: {param.dtype.min} to {param.dtype.max}"
+        )
+        problems.add("E_LAUNCH_ARGUMENTS", text)
 
 
 def _check_tensor(launch: KernelLaunch, index: int, param: Param, name: str, problems: Problems) -> None:
@@ -226,7 +234,7 @@ def make_contexts(
     grid = launch.grid_shape
     programs = len(targets) if grid is None else math.prod(grid)
     maker = WindowMaker(launch)
-    arguments = _arguments(launch)
+    arguments = _arguments(launch, deployed.program)
     shared = _shared_identity(targets, limits)
     return {
         tag: LaunchContext(
@@ -245,17 +253,24 @@ def make_contexts(
     }
 
 
-def _arguments(launch: KernelLaunch) -> tuple[int | float | bool, ...]:
-    """A value an argument: a scalar's own, a tensor's logical pointer."""
+def _arguments(launch: KernelLaunch, program: Program) -> tuple[int | float | bool, ...]:
+    """A value an argument: a scalar's as its parameter holds it, a tensor's logical pointer."""
     values: list[int | float | bool] = []
     tensors = 0
-    for arg in launch.args:
+    for arg, param in zip(launch.args, program.params, strict=True):
         if isinstance(arg, ScalarArg):
-            values.append(arg.value)
+            values.append(_scalar_value(arg, param.dtype))
         else:
             values.append(window_base(tensors))
             tensors += 1
     return tuple(values)
+
+
+def _scalar_value(arg: ScalarArg, dtype: DType) -> int | float | bool:
+    """What a parameter of type `dtype` holds: rounded first by the carrier, then by the parameter; u64 unwrapped."""
+    if dtype.is_float:
+        return float(cast(cast(float(arg.value), BY_NAME[arg.dtype]), dtype))
+    return arg.value % (1 << 64) if dtype is u64 else arg.value
 
 
 def _shared_identity(targets: Sequence[Tag], limits: DeviceLimits) -> Mapping[str, int]:

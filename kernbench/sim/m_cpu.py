@@ -109,7 +109,11 @@ class MCpu(Component):
             return
         fanout.aborting = True
         for end in self._in_order(tag for tag in fanout.msg.contexts if tag not in fanout.results):
-            self._courier.control(self.node, end.node, self.overhead_ps, end.pe.abort)
+            self._courier.control(self.node, end.node, self.overhead_ps, self._abort_pe, end, msg)
+
+    def _abort_pe(self, end: PeEnd, msg: AbortMsg) -> None:
+        """At the PE_CPU, which is idle or still at that launch: a later one would come by the same way, after this."""
+        end.pe.abort()
 
     def _collect(self, answer: PeDoneMsg, sent_ps: int) -> None:
         self.record("complete", sent_ps, type(answer).__name__, answer.launch.request)

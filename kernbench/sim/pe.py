@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kernbench.commands import walk
 from kernbench.sim.engines.pe_dma import PeDma
 from kernbench.sim.engines.pe_gemm import PeGemm, StorePort
 from kernbench.sim.engines.pe_math import PeMath
@@ -92,7 +93,8 @@ def prepare(services: PeServices, context: LaunchContext) -> Code:
     program = context.program
     capacity = services.spec.tcm.capacity_bytes
     if program.tcm_bytes > capacity:
-        raise DeviceFault("E_TCM_BOUNDS", f"the kernel needs {program.tcm_bytes} bytes of TCM, a PE has {capacity}")
+        text = f"the kernel needs {program.tcm_bytes} bytes of TCM, a PE has {capacity}"
+        raise DeviceFault("E_TCM_BOUNDS", text, next(filter(None, (node.span for node in walk(program.body))), None))
     computes = services.mode == "data"
     forms = FormContext(
         Taint(program, computes), Footprints(), program.register_dtypes, services.log, services.spec, computes
