@@ -49,7 +49,10 @@ def whole_expressions(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 class Values(Mapping[str, Any]):
-    """Constexprs and scalars, each computed when it is first asked for. A wrong one is told once and is 1 then."""
+    """Constexprs and scalars, each computed when it is first asked for.
+
+    A wrong one is told once and is 1 then, as is what is computed from it, so that nothing is told of what follows.
+    """
 
     def __init__(self, keys: BenchKeys, sets: Mapping[str, str], parameters: Mapping[str, bool], sink: Sink) -> None:
         self.sink = sink
@@ -63,6 +66,8 @@ class Values(Mapping[str, Any]):
         self._raw: dict[str, Node | str] = {**self.constexprs, **self.scalars}
         self._done: dict[str, Any] = {}
         self._active: list[str] = []
+        self._broken: set[str] = set()  # names whose value is wrong, or computed from a wrong one
+        self._met_broken = False  # in the expression that is being computed
 
     def _take(self, sets: Mapping[str, str], parameters: Mapping[str, bool]) -> None:
         for name, text in sets.items():
@@ -84,10 +89,15 @@ class Values(Mapping[str, Any]):
             if len(self._active) >= MAX_CHAIN:
                 raise ExpressionError("E_BENCH_CYCLE", f"more than {MAX_CHAIN} values need each other in one chain")
             self._active.append(name)
+            outside, self._met_broken = self._met_broken, False
             try:
                 self._done[name] = self._of_text(name, raw) if isinstance(raw, str) else self._of_node(raw)
             finally:
                 self._active.pop()
+            if self._met_broken:
+                self._broken.add(name)
+            self._met_broken = outside
+        self._met_broken |= name in self._broken
         return self._done[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -138,14 +148,17 @@ class Values(Mapping[str, Any]):
         return float(node.value) if isinstance(node.value, Decimal) else node.value
 
     def expression(self, node: Node, text: str, names: Mapping[str, Any]) -> Any:
+        outside, self._met_broken = self._met_broken, False
         try:
-            return evaluate(parse_expression(text), names)
+            value = evaluate(parse_expression(text), names)
         except ExpressionError as wrong:
             help_text = wrong.help
             if wrong.code == "E_EXPRESSION_NAME" and text.isidentifier():
                 help_text = f"{wrong.help}; a text is written \"'{text}'\""
             self.report(node, wrong.code, wrong.message, help_text)
-            return 1
+        value = 1 if self._met_broken else value
+        self._met_broken |= outside
+        return value
 
     def integer(self, node: Node, what: str, low: int = 0) -> int:
         value = self.value(node)
@@ -157,6 +170,7 @@ class Values(Mapping[str, Any]):
         return value
 
     def report(self, node: Node, code: str, message: str, help: str | None = None) -> None:
+        self._met_broken = True
         self.sink.add(error(code, message, node.label(), path=node.path or None, help=help))
 
 
