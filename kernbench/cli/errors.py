@@ -13,7 +13,6 @@ OWN_ERRORS: dict[str, str] = {
     "E_RUN_DIR": "a run directory is damaged, or its files were changed",
     "E_BENCH_NEEDED": "a run needs a bench file that says what to run",
     "E_OPTION": "an option has a value that it may not have, or two options contradict each other",
-    "E_LIST_WHAT": "`list` knows no such list",
     "E_EXPLAIN_WHAT": "`explain` knows no such code or topic",
 }
 

@@ -138,7 +138,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         code="E_RANGE_STEP",
-        story="A range whose step is 0 never reaches its end. Where the step is known at run time only, the device tells.",
+        story="""
+            A range whose step is 0 never reaches its end. Where the step is known at run time only, the device tells
+            it, as E_LOOP_STEP.
+        """,
         wrong=Kernel(
             """
             @triton.jit

@@ -9,9 +9,12 @@ from __future__ import annotations
 from itertools import chain
 
 from kernbench.explain import (
+    arguments,
+    benches,
     composites,
     control_flow,
     kernels,
+    messages,
     names,
     shapes,
     syntax,
@@ -29,6 +32,9 @@ SUBJECTS: dict[str, tuple[Explanation, ...]] = {
     "values": values.EXPLANATIONS,
     "shapes": shapes.EXPLANATIONS,
     "composites": composites.EXPLANATIONS,
+    "arguments": arguments.EXPLANATIONS,
+    "bench files": benches.EXPLANATIONS,
+    "messages": messages.EXPLANATIONS,
 }
 
 
