@@ -8,7 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from kernbench.compiler import ast
 from kernbench.compiler.builder import Builder, WrittenOperands
@@ -124,10 +127,8 @@ def _bind(frame: Frame, bound: Bound) -> Parameter:
 
 
 def _constexpr_value(frame: Frame, bound: Bound) -> Value:
-    if bound.default is None:
-        return python_constant(bound.value)
     try:
-        return frame.globals.evaluate(bound.default)
+        return python_constant(bound) if bound.default is None else frame.globals.evaluate(bound.default)
     except Fault as found:
         frame.walker.log.add(found)
     except Silenced:
@@ -135,16 +136,21 @@ def _constexpr_value(frame: Frame, bound: Bound) -> Value:
     return ErrorValue()
 
 
-def python_constant(value: Any) -> Value:
+def python_constant(bound: Bound) -> Value:
     """A constexpr as a launch or a bench gives it."""
-    match value:
-        case tuple() | list():
-            return TupleValue(tuple(python_constant(item) for item in value))
-        case DType():
-            return DTypeValue(value)
-        case _:
-            assert value is None or isinstance(value, bool | int | float | str), f"no constexpr: {value!r}"
-            return Const(value)
+    match bound.value:
+        case tuple() | list() as items:
+            return TupleValue(tuple(python_constant(replace(bound, value=item)) for item in items))
+        case DType() as dtype:
+            return DTypeValue(dtype)
+        case np.generic() as number:
+            return python_constant(replace(bound, value=number.item()))
+        case None | bool() | int() | float() | str():
+            return Const(bound.value)
+        case other:
+            message = f"constexpr `{bound.param.name}` is a {type(other).__name__}"
+            advice = "constexprs are ints, floats, bools, strings, None, dtypes, and tuples of them"
+            raise fault("E_BAD_CONSTEXPR", message, Place(bound.param.span), "this parameter", help=advice)
 
 
 def _python_value(frame: Frame, bound: Bound) -> Any:

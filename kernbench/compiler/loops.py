@@ -14,7 +14,7 @@ from kernbench.compiler import ast
 from kernbench.compiler.carry import Carry, usable_states
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame
-from kernbench.compiler.residual import ForRegion, Instr, WhileRegion
+from kernbench.compiler.residual import BlockRegion, ExitRegion, ForRegion, IfRegion, Instr, ScratchScope, WhileRegion
 from kernbench.compiler.targets import assign
 from kernbench.compiler.values import BuiltinValue, Const, Scalar, TupleValue, Value, type_text
 from kernbench.diagnostics import did_you_mean
@@ -226,14 +226,15 @@ def _until_stable(
 # --------------------------------------------------------------------------- while
 
 
-def run_while(frame: Frame, node: ast.While) -> None:
-    @dataclass(frozen=True)
-    class Parts:
-        header: tuple[Instr, ...]
-        condition: bool | Operand
-        body: tuple[Instr, ...]
+@dataclass(frozen=True, slots=True)
+class WhileParts:
+    header: tuple[Instr, ...]
+    condition: bool | Operand
+    body: tuple[Instr, ...]
 
-    def walk(carry: Carry) -> Parts:
+
+def run_while(frame: Frame, node: ast.While) -> None:
+    def walk(carry: Carry) -> WhileParts:
         builder = frame.builder
         with builder.region() as header:
             condition = builder.truth(frame.evaluate(node.test), frame.at(node.test.span))
@@ -241,7 +242,7 @@ def run_while(frame: Frame, node: ast.While) -> None:
             if condition is not False:
                 frame.run(node.body)
             carry.leave()
-        return Parts(tuple(header), condition, tuple(body))
+        return WhileParts(tuple(header), condition, tuple(body))
 
     carry, parts = _until_stable(frame, node, False, walk)
     frame.scope = carry.names_after()
@@ -269,8 +270,6 @@ def _endless(frame: Frame, node: ast.While) -> Fault:
 
 
 def _has_exit(body: tuple[Instr, ...]) -> bool:
-    from kernbench.compiler.residual import BlockRegion, ExitRegion, IfRegion, ScratchScope
-
     for instr in body:
         match instr:
             case ExitRegion():

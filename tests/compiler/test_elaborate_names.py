@@ -200,6 +200,26 @@ def test_constexprs_of_every_kind() -> None:
     assert 23 == run(text, {"o": out()}, values)["o"][0]
 
 
+def test_constexprs_of_numpy_and_of_unknown_kinds() -> None:
+    text = "def k(o, N: tl.constexpr):\n    tl.store(o, N)"
+
+    assert 5 == run(text, {"o": out()}, {"N": np.int64(5)})["o"][0]
+    assert "E_BAD_CONSTEXPR" == error_of(text, {"o": "*i32"}, {"N": {}}).code
+
+
+def test_an_optional_argument_is_looked_at_where_it_is_given() -> None:
+    text = """
+    def k(o, x):
+        if (x is not None) and x.dtype.element_ty == tl.float32:
+            tl.store(o, 1)
+        else:
+            tl.store(o, 2)
+    """
+
+    assert 2 == run(text, {"o": out()}, {"x": None})["o"][0]
+    assert 1 == run(text, {"o": out(), "x": np.zeros(1, np.float32)})["o"][0]
+
+
 def test_a_constant_assigned_over_an_argument_changes_nothing() -> None:
     text = """
     def k(o, x, n):
