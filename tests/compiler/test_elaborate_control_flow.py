@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernbench.compiler import frame
 from kernbench.compiler.residual import BlockRegion, CompositeCall, ForRegion, IfRegion, StoreBlock
 from tests.compiler.elaborating import error_of, errors_of, residual_of, run, typed
 
@@ -266,7 +267,8 @@ def test_static_range_of_too_many_trips() -> None:
     assert "E_UNROLL_TOO_LARGE" == error_of(text, {"o": "*i32"}).code
 
 
-def test_unrolling_within_unrolling_has_a_limit() -> None:
+def test_unrolling_within_unrolling_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "MAX_STEPS", 1500)
     text = """
     def k(o):
         for i in tl.static_range(1000):
@@ -277,7 +279,8 @@ def test_unrolling_within_unrolling_has_a_limit() -> None:
     assert "E_PROGRAM_TOO_LARGE" == error_of(text, {"o": "*i32"}).code
 
 
-def test_a_limit_passed_within_a_loop_is_told() -> None:
+def test_a_limit_passed_within_a_loop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "MAX_STEPS", 1500)
     text = """
     def k(o, n):
         for i in range(n):
@@ -634,7 +637,8 @@ def test_helpers_that_call_helpers_have_a_limit() -> None:
     assert "E_INLINE_TOO_DEEP" == error_of("\n".join(lines), {"o": "*i32", "n": "i32"}).code
 
 
-def test_helpers_that_multiply_have_a_limit() -> None:
+def test_helpers_that_multiply_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "MAX_STEPS", 1500)
     lines = ["def f0(x):", "    return x"]
     for i in range(1, 30):
         lines += [f"def f{i}(x):", f"    return f{i - 1}(x) + f{i - 1}(x)"]
