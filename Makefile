@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 run: $(STAMP)  ## compile and simulate a kernel on the default topology, with its results checked
-	$(BIN)/kernbench run kernels/matmul.tl
+	$(BIN)/kernbench run kernels/gqa_decode_opt2.tl
 
 test: $(STAMP)  ## every test but the slow ones
 	$(BIN)/python -m pytest -n auto -m "not slow"

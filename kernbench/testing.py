@@ -19,6 +19,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from kernbench.compiler.pipeline import CompiledKernel
 from kernbench.compiler.printer import print_ops, print_program
+from kernbench.data_files import data_dir
 from kernbench.kernel import make_kernel
 from kernbench.report.stages import print_stages
 from kernbench.runtime.bench import bench_beside, load_bench
@@ -52,13 +53,17 @@ class Golden:
 
 
 def forms_of(kernel: str | Path, case: str | None = None, topology: str | None = None) -> dict[str, str]:
-    """What a kernel becomes (program, ops, stages) and does (op log, in timing mode), as texts."""
-    path = Path(str(kernel).partition("::")[0])
+    """What a kernel becomes (program, ops, stages) and does (op log, in timing mode), as texts.
+
+    `kernel` is a path, or the name of a shipped kernel.
+    """
+    file, separator, name = str(kernel).partition("::")
+    path = Path(file) if Path(file).is_file() else data_dir("kernels") / file
     bench_file = bench_beside(path)
     assert bench_file is not None, f"{path} has no bench file beside it"
     bench = load_bench(bench_file, case)
     device = open_device(topology or bench.topology or "ahbm_1x1")
-    made = make_kernel(kernel, dict(bench.constexprs), opt_level=bench.opt_level)
+    made = make_kernel(f"{path}{separator}{name}", dict(bench.constexprs), opt_level=bench.opt_level)
     given: dict[str, Any] = {**bench.scalars, **bench.arrays()}
     arguments = {name: value for name, value in given.items() if name in made.params}
     run = device.run(made, arguments, bench.grid, bench.placements, mode="timing")
