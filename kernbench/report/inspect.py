@@ -1,0 +1,124 @@
+"""Source beside what it became: for each line its commands, ops, stages, bytes and FLOPs, and the time it took.
+
+Reads a program and an op log; compiles and runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernbench.commands import Command, CompositeTemplate, OpSpec, Program, walk
+from kernbench.report.stages import stages_of
+from kernbench.sim.op_log import OpTable
+from kernbench.sim.topology_schema import PeSpec
+
+DMA_KINDS = ("dma_read", "dma_write")
+
+
+@dataclass
+class LineUse:
+    """What one source line became. Bytes and FLOPs are those of one run of each of its commands."""
+
+    line: int
+    text: str
+    commands: list[int] = field(default_factory=list)  # ids
+    ops: list[str] = field(default_factory=list)
+    stages: int = 0
+    nbytes: int = 0  # moved between HBM and TCM
+    flops: int = 0
+    time_ns: float | None = None  # of all its log records, with `run`
+    moved_bytes: int | None = None
+    done_flops: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "line": self.line,
+            "text": self.text,
+            "commands": self.commands,
+            "ops": self.ops,
+            "stages": self.stages,
+            "bytes": self.nbytes,
+            "flops": self.flops,
+            "time_ns": self.time_ns,
+            "run_bytes": self.moved_bytes,
+            "run_flops": self.done_flops,
+        }
+
+
+def inspect_program(program: Program, source_lines: list[str], spec: PeSpec) -> list[LineUse]:
+    """One entry a source line, in order."""
+    uses = [LineUse(number, text) for number, text in enumerate(source_lines, 1)]
+    for node in walk(program.body):
+        if isinstance(node, Command) and node.span is not None and node.span.line <= len(uses):
+            _count(uses[node.span.line - 1], node, spec)
+    return uses
+
+
+def _count(use: LineUse, command: Command, spec: PeSpec) -> None:
+    use.commands.append(command.id)
+    use.ops.extend(_op_names(command))
+    for note in stages_of(command, spec):
+        use.stages += note.runs
+        use.nbytes += note.nbytes if note.kind in DMA_KINDS else 0
+    if isinstance(command, CompositeTemplate):
+        use.flops += sum(op_flops(op) for op in command.ops)
+
+
+def _op_names(command: Command) -> list[str]:
+    if isinstance(command, CompositeTemplate):
+        return [op.kind for op in command.ops]
+    return [type(command).__name__]
+
+
+def op_flops(op: OpSpec) -> int:
+    """2·m·k·n of a GEMM, as the log counts it; one an element of the largest block of a MATH op."""
+    if op.kind == "gemm":
+        return 2 * int(op.extra["m"]) * int(op.extra["k"]) * int(op.extra["n"])
+    blocks = [*op.operands.values(), *([op.out] if op.out is not None else [])]
+    return max(handle.n_elements for handle in blocks)
+
+
+def add_run(uses: list[LineUse], log: OpTable) -> None:
+    """Put the records of an op log to the lines that caused them; times of overlapping records add up."""
+    for use in uses:
+        use.time_ns, use.moved_bytes, use.done_flops = 0.0, 0, 0
+    for record in log:
+        line = _line_of(record.src)
+        if line is None or line > len(uses):
+            continue
+        use = uses[line - 1]
+        assert use.time_ns is not None
+        assert use.moved_bytes is not None
+        assert use.done_flops is not None
+        use.time_ns += record.t_end_ns - record.t_start_ns
+        use.moved_bytes += record.nbytes if record.op_kind in DMA_KINDS else 0
+        use.done_flops += record.flops
+
+
+def _line_of(src: str | None) -> int | None:
+    if src is None:
+        return None
+    part = src.rsplit(":", 2)[1]
+    return int(part) if part.isdigit() else None
+
+
+def inspect_text(uses: Iterable[LineUse], *, with_run: bool) -> str:
+    """A table; lines that became nothing show their text alone."""
+    head = f"{'line':>4}  {'commands':<10} {'ops':<40} {'stages':>7} {'bytes':>10} {'flops':>12}"
+    lines = [head + (f" {'time ns':>14}" if with_run else "") + "  source"]
+    for use in uses:
+        if use.commands or use.time_ns:
+            ids = ",".join(f"%{number}" for number in use.commands)
+            row = f"{use.line:>4}  {_cut(ids, 10):<10} {_cut(' '.join(use.ops), 40):<40} "
+            row += f"{use.stages:>7} {use.nbytes:>10} {use.flops:>12}"
+            row += f" {use.time_ns:>14.3f}" if with_run and use.time_ns is not None else ""
+        else:
+            row = f"{use.line:>4}{' ' * (len(head) - 4 + (15 if with_run else 0))}"
+        lines.append(f"{row}  {use.text}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
