@@ -158,7 +158,9 @@ def _optional(hint: Any) -> tuple[Any, bool]:
 
 
 def _read(node: Node, hint: Any, rule: Rule, sink: Sink) -> Found:
-    """The value of `node` as type `hint`."""
+    """The value of `node` as type `hint`. A node that the reader refused is told of already."""
+    if node.refused:
+        return None, False
     hint, may_be_null = _optional(hint)
     if node.value is None and may_be_null:
         return None, True

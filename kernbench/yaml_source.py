@@ -80,6 +80,7 @@ class Node:
     path: str = ""  # "cube.hbm.bw_gbs", "io_chiplets[0].pcie_ep"; "" for the whole document
     line: str = ""  # text of the line on which it starts
     key: Label | None = None  # where its key stands, for a value of a mapping
+    refused: bool = False  # what is wrong with it has been told; it has no value
 
     @property
     def kind(self) -> str:
@@ -203,6 +204,7 @@ class _Open:
     entries: dict[str, Node] = field(default_factory=dict)
     items: list[Node] = field(default_factory=list)
     pending: tuple[str, Label] | None = None  # the key that waits for its value
+    refused_key: bool = False  # what is wrong with that key has been told, so its value is left out
 
 
 class _Reader:
@@ -244,7 +246,7 @@ class _Reader:
             self._scalar(event)
         elif isinstance(event, AliasEvent):
             self._refuse("E_YAML_FEATURE", event, f"alias `*{event.anchor}` is not read", "write the value out")
-            self._place_value(Node(None, self._span(event), self._value_path(), self._line(event)))
+            self._place_value(Node(None, self._span(event), self._value_path(), self._line(event), refused=True))
         return True
 
     def _document(self, event: Event) -> bool:
@@ -275,19 +277,22 @@ class _Reader:
         if top is not None and top.is_mapping and top.pending is None:
             self._key(event, top)
             return
+        told = len(self.sink.diagnostics)
         value = event.value if event.style is not None else self._plain(event)
+        refused = len(self.sink.diagnostics) > told
         key = top.pending[1] if top is not None and top.pending else None
-        self._place_value(Node(value, self._span(event), self._value_path(), self._line(event), key))
+        self._place_value(Node(value, self._span(event), self._value_path(), self._line(event), key, refused))
 
     def _key(self, event: Any, top: _Open) -> None:
         name, label = event.value, Label(self._span(event), "", self._line(event))
+        told = len(self.sink.diagnostics)
         if event.style is None and name == "<<":
             self._refuse("E_YAML_FEATURE", event, "merge keys are not read", "write the keys out, or use `extends`")
         elif event.style is None and (hint := _surprise(name)):
             self._refuse("E_YAML_AMBIGUOUS", event, f"`{name}` is ambiguous as a key", hint)
         elif not name:
             self._refuse("E_YAML_KEY", event, "an empty key")
-        top.pending = (name, label)
+        top.pending, top.refused_key = (name, label), len(self.sink.diagnostics) > told
 
     def _place_value(self, node: Node) -> None:
         if not self.stack:
@@ -301,10 +306,12 @@ class _Reader:
             return
         if top.pending is None:  # a mapping, list or alias in the place of a key
             self.sink.add(Diagnostic("E_YAML_KEY", f"a key is {node.kind}, not a text", node.label()))
-            top.pending = (f"?{len(top.entries)}", node.label())
+            top.pending, top.refused_key = ("", node.label()), True
             return
         name, label = top.pending
         top.pending = None
+        if top.refused_key:
+            return
         if name in top.entries:
             self._duplicate(name, label, top.entries[name], top.path)
             return
