@@ -18,7 +18,9 @@ from kernbench.explain import (
     names,
     shapes,
     syntax,
+    topologies,
     values,
+    yaml_files,
 )
 from kernbench.explain.metrics import METRICS
 from kernbench.explain.model import Explanation, Metric, Topic
@@ -35,6 +37,8 @@ SUBJECTS: dict[str, tuple[Explanation, ...]] = {
     "arguments": arguments.EXPLANATIONS,
     "bench files": benches.EXPLANATIONS,
     "messages": messages.EXPLANATIONS,
+    "topologies": topologies.EXPLANATIONS,
+    "YAML files": yaml_files.EXPLANATIONS,
 }
 
 

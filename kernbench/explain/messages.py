@@ -27,8 +27,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             A file of messages has one JSON object a line. The line is no JSON, or JSON that two readers would
             understand differently: a key twice in one object, or a bare NaN.
         """,
-        wrong=_read('"nbytes": 64}', '"nbytes": 64'),
-        says="the message: found a text that is no JSON (expecting ',' delimiter at column 163), expected one JSON object a line",
+        wrong=_read('"nbytes": 64', '"nbytes": NaN'),
+        says='the message: found NaN, which JSON does not have; write "NaN", expected one JSON object a line',
         right=Messages(_READ),
     ),
     Explanation(
