@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from lark import Lark
+from lark.indenter import PythonIndenter
 from measure import best_seconds, report
 
 import kernbench as kb
 from kernbench.data_files import data_dir
+
+
+def parse_with_positions(text: str) -> Callable[[], Any]:
+    """lark's parse of the text by the Python grammar that lark ships, every node with its place."""
+    parser = Lark.open_from_package(
+        "lark",
+        "python.lark",
+        ("grammars",),
+        parser="lalr",
+        postlex=PythonIndenter(),
+        start="file_input",
+        propagate_positions=True,
+    )
+    return lambda: parser.parse(text)
 
 
 def main() -> None:

@@ -25,7 +25,15 @@ def best_seconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 def report(name: str, figure: float, anchor: float, unit: str, goal: str, **more: Any) -> None:
     """One line: the figure, the anchor in the same unit, their ratio and the goal for it."""
-    line = {"name": name, "figure": figure, "anchor": anchor, "unit": unit, "ratio": figure / anchor, "goal": goal, **more}
+    line = {
+        "name": name,
+        "figure": figure,
+        "anchor": anchor,
+        "unit": unit,
+        "ratio": figure / anchor,
+        "goal": goal,
+        **more,
+    }
     print(json.dumps({key: _short(value) for key, value in line.items()}), flush=True)
 
 

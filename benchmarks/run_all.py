@@ -25,10 +25,8 @@ def main() -> None:
     print(f"{'benchmark':<40} {'figure':>12} {'anchor':>12} {'unit':<12} {'ratio':>10}  goal")
     for path in BENCHMARKS:
         for row in lines_of(path):
-            print(
-                f"{row['name']:<40} {row['figure']:>12} {row['anchor']:>12} {row['unit']:<12} {row['ratio']:>10}  {row['goal']}",
-                flush=True,
-            )
+            numbers = f"{row['figure']:>12} {row['anchor']:>12} {row['unit']:<12} {row['ratio']:>10}"
+            print(f"{row['name']:<40} {numbers}  {row['goal']}", flush=True)
 
 
 if __name__ == "__main__":
