@@ -42,14 +42,8 @@ class Pe:
         self.tcm = Tcm(services.spec.tcm.capacity_bytes)
         self._parts = _make_parts(services, prefix, self.tcm)
         self._cpu = PeCpu(services, f"{prefix}.pe_cpu", self._parts)
-        self._cpu.scheduler = PeScheduler(
-            services.clock,
-            services.node_index[f"{prefix}.pe_scheduler"],
-            services.spec.pe_scheduler.issue,
-            services.spec.pe_cpu.queue_depth,
-            self._cpu.changed,
-            self._cpu.failed,
-        )
+        index = services.node_index[f"{prefix}.pe_scheduler"]
+        self._cpu.scheduler = PeScheduler(services.clock, index, services.spec, self._parts.dma, self._cpu)
 
     @property
     def idle(self) -> bool:

@@ -12,37 +12,45 @@ Decisions are made once an instant. Knows what commands touch. Does not know wha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from kernbench.sim.access_eval import Part
 from kernbench.sim.clock import Clock
 from kernbench.sim.dma_command import DmaCommand
+from kernbench.sim.engines.pe_dma import Channel, PeDma
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.hazards import Footprints, Range, hbm_conflict, overlap
 from kernbench.sim.pe_command import Command
-from kernbench.sim.topology_schema import Issue
+from kernbench.sim.topology_schema import Issue, PeSpec
+
+
+class Owner(Protocol):
+    """PE_CPU, as PE_SCHEDULER sees it."""
+
+    def changed(self) -> None:
+        """A command has issued, so its place in the queue is free, or is complete."""
+
+    def failed(self, command: Command, fault: DeviceFault) -> None:
+        """A command has met a fault."""
 
 
 class PeScheduler:
     __slots__ = (
-        "__weakref__", "_clock", "_composites", "_depth", "_failed", "_freed",
-        "_in_flight", "_issue", "_reads",
-        "_room", "_writes", "footprints", "live", "topology_index",
+        "__weakref__", "_clock", "_composites", "_depth", "_dma", "_in_flight", "_issue", "_owner", "_reads", "_room",
+        "_writes", "footprints", "live", "topology_index",
     )  # fmt: skip
 
-    def __init__(
-        self, clock: Clock, topology_index: int, issue: Issue, queue_depth: int,
-        freed: Callable[[], None], failed: Callable[[Command, DeviceFault], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, clock: Clock, topology_index: int, spec: PeSpec, dma: PeDma, owner: Owner) -> None:
         self.topology_index = topology_index
         self.footprints = Footprints()  # of the program that runs
         self.live: dict[Command, None] = {}  # not complete yet, oldest first
         self._clock = clock
-        self._issue: Issue = issue
-        self._depth = queue_depth
-        self._room = queue_depth
-        self._freed = freed  # called when a place in the queue comes free, or a command is complete
-        self._failed = failed
+        self._issue: Issue = spec.pe_scheduler.issue
+        self._depth = self._room = spec.pe_cpu.queue_depth
+        self._dma = dma
+        dma.read.on_room = dma.write.on_room = self._dma_has_room
+        self._owner = owner
         self._composites: deque[Command] = deque()
         self._reads: deque[Command] = deque()
         self._writes: deque[Command] = deque()
@@ -92,15 +100,15 @@ class PeScheduler:
     # ----------------------------------------------------------------- issue
 
     def decide(self) -> None:
-        self._issue_dmas(self._reads)
-        self._issue_dmas(self._writes)
+        self._issue_dmas(self._reads, self._dma.read)
+        self._issue_dmas(self._writes, self._dma.write)
         if self._issue == "in_order":
             self._issue_in_order()
         else:
             self._issue_rw_aware()
 
-    def _issue_dmas(self, queue: deque[Command]) -> None:
-        while queue and queue[0].older == 0:
+    def _issue_dmas(self, queue: deque[Command], channel: Channel) -> None:
+        while queue and queue[0].older == 0 and channel.has_room:
             self._start(queue.popleft())
 
     def _issue_in_order(self) -> None:
@@ -135,10 +143,13 @@ class PeScheduler:
         try:
             command.start(self)
         except DeviceFault as fault:
-            self._failed(command, fault)
+            self._owner.failed(command, fault)
             self.completed(command)
             return
-        self._freed()
+        self._owner.changed()
+
+    def _dma_has_room(self) -> None:
+        self._clock.defer(self)
 
     # ----------------------------------------------------------------- ends
 
@@ -153,10 +164,10 @@ class PeScheduler:
             else:
                 waiter.older -= 1
         self._clock.defer(self)
-        self._freed()
+        self._owner.changed()
 
     def failed(self, command: Command, fault: DeviceFault) -> None:
-        self._failed(command, fault)
+        self._owner.failed(command, fault)
 
     def drop_waiting(self) -> None:
         """Forget what has not issued: the PE stops."""

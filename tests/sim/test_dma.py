@@ -422,3 +422,20 @@ def test_the_sanitizer_tells_reads_of_what_nobody_wrote() -> None:
     (warning,) = bench.services.sanitizer.warnings
 
     assert ("E_UNINITIALISED_READ", "k.tl:6:1") == (warning.code, str(warning.primary.span))  # type: ignore[union-attr]
+
+
+def test_stores_faster_than_memory_do_not_pile_up() -> None:
+    """A loop of stores from one block: PE_CPU is held back by the queues."""
+    block = tcm(0, (8192,))
+    stores = Loop(1, 0, 200, 1, (write(0, block, box(pointer(0), (8192,))),), span=span(1))
+    other = Loop(1, 0, 200, 1, (write(0, block, box(pointer(0, affine(0, {1: 32768})), (8192,))),), span=span(1))
+    for loop in (stores, other):
+        bench = Bench("timing")
+        window, _ = bench.put(np.zeros(200 * 8192, np.float32))
+        waiting: list[int] = []
+        scheduler = bench.pes[(0, 0, 0)]._cpu.scheduler
+        for at in range(0, 20_000_000, 100_000):
+            bench.clock.call_at(at, lambda: waiting.append(len(scheduler.live)))  # noqa: B023
+        bench.run(program([loop], 1, [i32]), [window])
+        assert 8 <= max(waiting) <= 24
+        assert [r for r in bench.records("stall") if r.op_name == "queue full"]

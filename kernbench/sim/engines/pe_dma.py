@@ -8,7 +8,7 @@ finds the window full stalls, and the stall is logged. Does not know what is mov
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
@@ -59,6 +59,10 @@ class Transfer:
         return self.origin.cmd, self.tile, self.stage
 
 
+def _nobody() -> None:
+    """Nobody waits for room."""
+
+
 @lru_cache(maxsize=4096)
 def _weights(charged: int, nbytes: int, pools: int, direction: Direction) -> Weights:
     """Weight 1 on every link, and on the slice's pool what the access pattern costs there."""
@@ -95,10 +99,9 @@ class Channel:
     """One direction of PE_DMA."""
 
     __slots__ = (
-        "__weakref__", "_drain_start_ps", "_draining", "_free_ps",
-        "_inbox", "_issue_ps", "_kind", "_limit", "_network", "_outstanding",
-        "_part", "_queue", "_stall_name", "_stalled_since", "_ways", "busy_ps", "clock", "direction", "log",
-        "topology_index",
+        "__weakref__", "_asked", "_drain_start_ps", "_draining", "_free_ps", "_inbox", "_issue_ps", "_kind",
+        "_limit", "_network", "_outstanding", "_part", "_queue", "_stall_name", "_stalled_since", "_ways", "busy_ps",
+        "clock", "direction", "log", "on_room", "topology_index",
     )  # fmt: skip
 
     def __init__(
@@ -122,6 +125,8 @@ class Channel:
         self._draining = False
         self._drain_start_ps = 0
         self._stalled_since = -1
+        self._asked = False
+        self.on_room: Callable[[], None] = _nobody
         self._stall_name = log.intern(f"{direction} window full")
 
     def submit(self, transfer: Transfer) -> None:
@@ -130,8 +135,12 @@ class Channel:
         self._inbox.append(transfer)
 
     @property
-    def idle(self) -> bool:
-        return not (self._inbox or self._queue or self._outstanding)
+    def has_room(self) -> bool:
+        """Fewer transfers wait than may be under way; who holds back until `on_room` keeps this queue bounded."""
+        if len(self._queue) + len(self._inbox) < self._limit:
+            return True
+        self._asked = True
+        return False
 
     def decide(self) -> None:
         arrived, self._inbox = self._inbox, []
@@ -145,6 +154,9 @@ class Channel:
         now = self.clock.now
         while queue and len(outstanding) < self._limit:
             self._issue(queue.popleft(), now)
+        if self._asked and len(queue) < self._limit:
+            self._asked = False
+            self.on_room()
         if queue and self._stalled_since < 0:
             self._stalled_since = max(now, self._free_ps)
         if not self._draining and outstanding:
@@ -214,7 +226,3 @@ class PeDma:
         ways = Ways(node, router)
         self.read = Channel("read", spec, ways, clock, network, log, index)
         self.write = Channel("write", spec, ways, clock, network, log, index)
-
-    @property
-    def busy_ps(self) -> Mapping[str, Any]:
-        return {"read": self.read.busy_ps, "write": self.write.busy_ps}
