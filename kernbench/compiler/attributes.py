@@ -14,7 +14,7 @@ from kernbench.compiler.builtins.registry import Call
 from kernbench.compiler.builtins.shaping import trans as transposed
 from kernbench.compiler.builtins.types import TYPE_METHODS
 from kernbench.compiler.faults import Fault, fault
-from kernbench.compiler.modules import MODULES, UNSUPPORTED
+from kernbench.compiler.modules import MODULES, UNSUPPORTED, unsupported
 from kernbench.compiler.residual import Place
 from kernbench.compiler.values import (
     BlockType,
@@ -39,9 +39,12 @@ if TYPE_CHECKING:
 _METHODS = tuple(
     name
     for name in (
-        "abs", "broadcast_to", "cast", "cdiv", "ceil", "cos", "erf", "exp", "exp2", "expand_dims", "fdiv", "floor",
-        "log", "log2", "logical_and", "logical_or", "max", "min", "permute", "ravel", "reshape", "rsqrt", "sigmoid",
-        "sin", "softmax", "sqrt", "sqrt_rn", "store", "sum", "to", "trans", "view",
+        "abs", "argmax", "argmin", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max",
+        "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor", "broadcast_to", "cast", "cdiv", "ceil", "cos",
+        "cumprod", "cumsum", "erf", "exp", "exp2", "expand_dims", "fdiv", "flip", "floor", "gather", "histogram",
+        "log", "log2", "logical_and", "logical_or", "max", "min", "permute", "ravel", "reduce", "reduce_or",
+        "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "store", "sum", "to",
+        "topk", "trans", "view", "xor_sum",
     )
     if name in BUILTINS
 )  # fmt: skip
@@ -66,8 +69,6 @@ def attribute(builder: Builder, value: Value, name: str, at: Place) -> Value:
         return transposed(Call(builder, "T", at), value)
     if name in _METHODS:
         return BoundMethod(name, value)
-    if name in UNSUPPORTED["tl"]:
-        raise fault("E_UNSUPPORTED_BUILTIN", f"the method `{name}` is not supported yet", at)
     raise _unknown(value, name, [*_DATA, "T", *_METHODS], at)
 
 
@@ -77,18 +78,9 @@ def _member(module: ModuleValue, name: str, at: Place) -> Value:
         return members[name]
     spoken = f"{module.name}.{name}"
     if name in UNSUPPORTED.get(module.name, ()):
-        help = _INSTEAD.get(name)
-        raise fault("E_UNSUPPORTED_BUILTIN", f"`{spoken}` is not supported yet", at, help=help)
+        raise unsupported(spoken, name, at)
     help = did_you_mean(name, list(members), f"names of `{module.name}`")
     raise fault("E_UNKNOWN_NAME", f"there is no `{spoken}`", at, help=help)
-
-
-_INSTEAD = {
-    "make_block_ptr": "use pointers: base + rows[:, None] * stride + cols[None, :], with a mask",
-    "make_tensor_descriptor": "use pointers: base + rows[:, None] * stride + cols[None, :], with a mask",
-    "pow": "write tl.exp2(y * tl.log2(x)) for x > 0",
-    "isinf": "write tl.abs(x) == float('inf')",
-}
 
 
 def _unknown(value: Value, name: str, known: list[str], at: Place) -> Fault:

@@ -25,6 +25,7 @@ from kernbench.compiler.values import (
 )
 from kernbench.dtypes import DType
 
+Apply = Callable[[Value, tuple[Value, ...]], Value]  # call a function of the language on values
 WrittenOperands = Callable[[str], frozenset[str]]  # recipe or micro-op name -> operands that it writes in place
 
 
@@ -41,6 +42,7 @@ class Builder(Emitter):
         self.power_of_two = power_of_two
         # Blocks that calls have written in place, and their new values, until the walker has bound these.
         self.updates: list[tuple[BlockRef, Value]] = []
+        self.apply: Apply | None = None  # how the call under way may call functions that it was given; the walker's
 
     # ------------------------------------------------------------------ operators
 

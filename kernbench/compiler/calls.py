@@ -7,6 +7,8 @@ not what a builtin does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
 
 from kernbench.compiler import ast
 from kernbench.compiler.faults import fault
@@ -34,9 +36,22 @@ def evaluate_call(frame: Frame, node: ast.Call) -> Value:
     if isinstance(function, FunctionValue):
         return inline(frame, node, function, args, kwargs)
     frame.builder.updates.clear()
+    frame.builder.apply = partial(_apply, frame, node, count())
     value = frame.builder.call_builtin(function, args, kwargs, frame.at(node.span))
     _rebind_written(frame, node)
     return value
+
+
+def _apply(frame: Frame, node: ast.Call, counter: count[int], function: Value, args: tuple[Value, ...]) -> Value:
+    """A function that a builtin was given (the `combine_fn` of a reduction), each time in a walk of its own."""
+    if not isinstance(function, FunctionValue):
+        return frame.builder.call_builtin(function, args, {}, frame.at(node.span))
+    path = frame.path
+    frame.path = (*path, next(counter))
+    try:
+        return inline(frame, node, function, args, {})
+    finally:
+        frame.path = path
 
 
 def _rebind_written(frame: Frame, node: ast.Call) -> None:

@@ -133,6 +133,26 @@ def cast_ref(emitter: Emitter, ref: BlockRef, dtype: DType, at: Place, name: str
     return result
 
 
+def bitcast(emitter: Emitter, value: Value, dtype: DType, at: Place) -> Value:
+    """The same bits in another type; a pointer's are those of an int64."""
+    if isinstance(value, Pointer | PtrBlock):
+        value = cast(emitter, value, i64, at)
+    if isinstance(value, Const):
+        value = to_runtime(emitter, value, at)
+    have = value.dtype if isinstance(value, Scalar | Block | IntBlock | MaskValue) else None
+    if have is None or (have.nbytes != dtype.nbytes and i1 not in (have, dtype)):
+        message = f"{type_text(value)} does not have the bits of {dtype.triton}"
+        raise fault("E_VALUE_EXPECTED", message, at, help="a bitcast needs types of one size")
+    if have is dtype or (have.is_int and dtype.is_int) or i1 in (have, dtype):
+        return cast(emitter, value, dtype, at)  # two's complement: the wrapped value has the same bits
+    if isinstance(value, Scalar):
+        return Scalar(emitter.scalar_op("bitcast", (emitter.data(value, at),), dtype, (have,), at), dtype)
+    ref = dense(emitter, value, at)
+    result = emitter.new_block(dtype, ref.shape, ref.name)
+    emitter.emit(BlockOp(result, "bitcast", (ref,), {}, at))
+    return Block(result)
+
+
 def _cast_symbolic(emitter: Emitter, value: IntBlock, dtype: DType, at: Place) -> Value:
     if value.dtype is dtype:
         return value

@@ -1,4 +1,4 @@
-"""The modules of the language, by canonical name, and what each holds; and Triton's names that are not there yet.
+"""The modules of the language, by canonical name, and what each holds; and Triton's names that are refused.
 
 Does not know how a name is used.
 """
@@ -9,7 +9,10 @@ import math
 from collections.abc import Mapping
 
 from kernbench.compiler.builtins import BUILTINS
+from kernbench.compiler.builtins.libdevice import LIBDEVICE
 from kernbench.compiler.builtins.types import MATH_FUNCTIONS
+from kernbench.compiler.faults import Fault, fault
+from kernbench.compiler.residual import Place
 from kernbench.compiler.values import BuiltinValue, Const, DTypeValue, ModuleValue, Value
 from kernbench.dtypes import ALL
 
@@ -26,27 +29,38 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Known to Triton, refused by name until they are there.
+# Known to Triton, refused by name: what has no meaning here, or no use that was found.
 UNSUPPORTED: Mapping[str, frozenset[str]] = {
     "tl": _words(
-        """advance argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or
-        atomic_xchg atomic_xor bitcast cat cumprod cumsum dot_scaled experimental_descriptor_load
-        experimental_descriptor_store experimental_make_tensor_descriptor flip float8e4b15 float8e4b8 float8e5b16
-        gather histogram inline_asm_elementwise interleave join load_tensor_descriptor make_block_ptr
-        make_tensor_descriptor map_elementwise pair_uniform_to_normal philox philox_impl rand rand4x randint
-        randint4x randn randn4x recv reduce reduce_or send sort split store_tensor_descriptor topk
-        uint_to_uniform_float umulhi xor_sum"""
+        """float8e4b15 float8e4b8 float8e5b16 inline_asm_elementwise map_elementwise async_task
+        experimental_device_tensormap_create2d experimental_tensormap_fenceproxy_acquire bitonic_merge"""
     ),
-    "tl.math": _words("pow umulhi"),
     "libdevice": _words(
-        """acos acosh add_rn asin asinh atan atan2 atanh brev byte_perm cbrt clz copysign cosh cospi div_rd div_ru
-        div_rz erfc erfcinv erfcx erfinv exp10 expm1 fast_cosf fast_dividef fast_expf fast_exp10f fast_log10f
-        fast_log2f fast_logf fast_powf fast_sinf fast_tanf fdim ffs finitef float_as_int float_as_uint fmod hypot
-        ilogb int_as_float isfinited isinf j0 j1 ldexp lgamma llrint llround log10 log1p logb mul24 mul_rn mulhi
-        nearbyint nextafter norm3d normcdf normcdfinv popc pow rcbrt remainder rhadd rhypot round rsqrt_rn saturatef
-        scalbn signbit sinh sinpi tan tgamma y0 y1"""
+        """add_rd add_ru add_rz byte_perm cyl_bessel_i0 cyl_bessel_i1 div_rd div_ru div_rz erfcinv fma_rd fma_ru fma_rz
+        hadd j0 j1 jn mul24 mul_rd mul_ru mul_rz norm3d norm4d rhadd rhypot rnorm3d rnorm4d rcp_rd rcp_rn rcp_ru
+        rcp_rz sad sqrt_rd sqrt_ru sqrt_rz umul24 usad y0 y1 yn"""
     ),
+    "tl.extra": _words("globaltimer smid num_threads num_warps convert_custom_float8 libnvshmem"),
 }
+
+
+_INSTEAD = {
+    "inline_asm_elementwise": "write it with operators and functions of the language",
+    "map_elementwise": "use operators on blocks and tl.where",
+    "float8e4b15": "use tl.float8e4nv",
+    "float8e4b8": "use tl.float8e4nv",
+    "float8e5b16": "use tl.float8e5",
+    "erfcinv": "write libdevice.erfinv(1 - x)",
+    "rhypot": "write 1 / libdevice.hypot(x, y)",
+    "norm3d": "write tl.sqrt(x * x + y * y + z * z)",
+    "mul24": "write x * y",
+    "hadd": "write (x + y) >> 1",
+}
+
+
+def unsupported(spoken: str, name: str, at: Place) -> Fault:
+    """The refusal of a name that Triton has."""
+    return fault("E_UNSUPPORTED_BUILTIN", f"`{spoken}` is not in the language", at, help=_INSTEAD.get(name))
 
 
 def _functions(names: Mapping[str, str]) -> dict[str, Value]:
@@ -55,7 +69,17 @@ def _functions(names: Mapping[str, str]) -> dict[str, Value]:
 
 _TYPES: dict[str, Value] = {dtype.triton: DTypeValue(dtype) for dtype in ALL}
 _SHARED = {name: name for name in _ELEMENTWISE} | {"max": "maximum", "min": "minimum"}
-_WORDS = [name for name in BUILTINS if "." not in name and name not in ("rint", "tanh", "isnan", "trunc")]
+_LIBDEVICE = {name: f"libdevice.{name}" for name in LIBDEVICE} | {"umulhi": "umulhi"}
+_NOT_IN_TL = ("rint", "tanh", "isnan", "trunc", "gdc_wait", "gdc_launch_dependents")
+_WORDS = [name for name in BUILTINS if "." not in name and name not in _NOT_IN_TL]
+# Names of `triton.language.standard` that kernels import beside the functions.
+_STANDARD = {
+    "_log2": "standard.log2",
+    "_is_power_of_two": "standard.is_power_of_two",
+    "_elementwise_max": "maximum",
+    "_elementwise_min": "minimum",
+    **{f"_{name}_combine": f"standard.{name}_combine" for name in ("sum", "prod", "xor", "or")},
+}
 
 MODULES: dict[str, dict[str, Value]] = {
     "tl": {
@@ -64,13 +88,17 @@ MODULES: dict[str, dict[str, Value]] = {
         "math": ModuleValue("tl.math"),
         "libdevice": ModuleValue("libdevice"),
         "extra": ModuleValue("tl.extra"),
+        "core": ModuleValue("tl"),
+        "standard": ModuleValue("tl.standard"),
+        "random": ModuleValue("tl"),
         "PropagateNan": ModuleValue("PropagateNan"),
         "TRITON_MAX_TENSOR_NUMEL": Const(1 << 20),
     },
-    "tl.math": _functions(_SHARED),
-    "libdevice": _functions({**_SHARED, "fabs": "abs", "fmax": "maximum", "fmin": "minimum", "fast_sqrtf": "sqrt"}),
+    "tl.math": _functions({**_LIBDEVICE, **_SHARED, "erf": "erf"}),
+    "libdevice": _functions({**_LIBDEVICE, **_SHARED, "fmax": "maximum", "fmin": "minimum", "fma_rn": "fma"}),
     "tl.extra": {
         "libdevice": ModuleValue("libdevice"),
+        **_functions({name: name for name in ("gdc_wait", "gdc_launch_dependents")}),
         **{backend: ModuleValue("tl.extra") for backend in ("cuda", "hip", "intel", "cann", "ascend")},
     },
     "PropagateNan": {"NONE": Const("none"), "ALL": Const("all")},
@@ -84,6 +112,8 @@ MODULES: dict[str, dict[str, Value]] = {
         **{name: Const(float(getattr(math, name))) for name in ("pi", "e", "tau", "inf", "nan")},
     },
 }
+
+MODULES["tl.standard"] = {**MODULES["tl"], **_functions(_STANDARD)}
 
 PYTHON_BUILTINS: dict[str, Value] = {
     **_functions(

@@ -52,11 +52,12 @@ def test_an_unknown_name_is_told_with_the_nearest(expression: str, help: str) ->
     assert error.primary is not None and expression in error.primary.source
 
 
-def test_a_builtin_that_is_not_there_yet_is_refused_by_name() -> None:
-    error = error_of("def k(o, n):\n    tl.store(o, tl.philox(n, n, n, n, n))", INT)
+def test_a_function_that_the_language_leaves_out_is_refused_by_name() -> None:
+    error = error_of("def k(o, n):\n    tl.store(o, tl.map_elementwise(n, n))", INT)
 
     assert "E_UNSUPPORTED_BUILTIN" == error.code
-    assert "philox" in error.message
+    assert "map_elementwise" in error.message
+    assert error.help is not None and "tl.where" in error.help
 
 
 def test_a_local_name_is_local_throughout() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kernbench.compiler.arithmetic import elementwise
 from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.conversions import bitcast as reinterpreted
 from kernbench.compiler.conversions import cast, full, scalar_of, to_runtime
 from kernbench.compiler.faults import fault
 from kernbench.compiler.shapes import check_shape
@@ -21,7 +23,7 @@ from kernbench.compiler.values import (
     shape_of,
     type_text,
 )
-from kernbench.dtypes import i32
+from kernbench.dtypes import DType, i32
 
 
 @builtin("arange")
@@ -77,14 +79,27 @@ def full_like(call: Call, input: Value, value: Value, dtype: Value = NONE) -> Va
 
 @builtin("cast", "to")
 def cast_(call: Call, input: Value, dtype: Value, fp_downcast_rounding: Value = NONE, bitcast: Value = FALSE) -> Value:
-    if call.flag(bitcast, "bitcast"):
-        raise fault("E_UNSUPPORTED_BUILTIN", "a cast with bitcast=True is not supported yet", call.at)
-    if fp_downcast_rounding not in (NONE, Const("rtne")):
-        message = "only the rounding mode 'rtne' is supported"
-        raise fault("E_UNSUPPORTED_BUILTIN", message, call.at, help="leave fp_downcast_rounding out")
+    rounding = call.constant(fp_downcast_rounding, "fp_downcast_rounding")
+    if rounding not in (None, "rtne", "rtz"):
+        raise fault("E_CALL_ARGUMENTS", f"{rounding!r} is no rounding of {call.name}", call.at, help="'rtne' or 'rtz'")
     if isinstance(dtype, DTypeValue) and isinstance(dtype.dtype, BlockType):
         dtype = DTypeValue(dtype.dtype.element)
-    return cast(call.builder, input, call.dtype(dtype), call.at)
+    wanted = call.dtype(dtype)
+    if call.flag(bitcast, "bitcast") and isinstance(wanted, DType):
+        return reinterpreted(call.builder, input, wanted, call.at)
+    have = element_type(input)
+    if rounding == "rtz" and isinstance(have, DType) and isinstance(wanted, DType) and _narrows(have, wanted):
+        return elementwise(call.builder, "copy_toward_zero", (input,), wanted, call.at, reads=have)
+    return cast(call.builder, input, wanted, call.at)
+
+
+def _narrows(have: DType, wanted: DType) -> bool:
+    return have.is_float and wanted.is_float and wanted.bits < have.bits
+
+
+@builtin("bitcast")
+def bitcast_(call: Call, input: Value, dtype: Value) -> Value:
+    return reinterpreted(call.builder, input, call.element(dtype), call.at)
 
 
 @builtin("to_tensor")

@@ -16,6 +16,12 @@ def assume(call: Call, cond: Value) -> Value:
     return NONE
 
 
+@builtin("gdc_wait", "gdc_launch_dependents")
+def order_of_launches(call: Call) -> Value:
+    """A launch begins when the one before it is complete."""
+    return NONE
+
+
 @builtin("static_print", "device_print", "builtins.print")
 def silent_print(call: Call, *values: Value, **options: Value) -> Value:
     """Nothing is printed: a program's output is its stores."""

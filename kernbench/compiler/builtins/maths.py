@@ -38,10 +38,10 @@ _UNARY = {
 def _register(name: str, kind: str) -> None:
     @builtin(name)
     def unary(call: Call, x: Value) -> Value:
-        return elementwise(call.builder, kind, (x,), _float_type(call, x), call.at)
+        return elementwise(call.builder, kind, (x,), float_type(call, x), call.at)
 
 
-def _float_type(call: Call, *values: Value) -> DType:
+def float_type(call: Call, *values: Value) -> DType:
     """The type of a float function's result; integers are refused, as Triton does."""
     require_numbers(call.at, *values)
     for value in values:
@@ -104,25 +104,24 @@ def minimum(call: Call, x: Value, y: Value, propagate_nan: Value = IGNORE_NAN) -
 @builtin("clamp")
 def clamp(call: Call, x: Value, min: Value, max: Value, propagate_nan: Value = IGNORE_NAN) -> Value:
     require_numbers(call.at, x, min, max)
-    if call.constant(propagate_nan, "propagate_nan") == "all":
-        raise fault("E_UNSUPPORTED_BUILTIN", "tl.clamp with propagate_nan=ALL is not supported yet", call.at)
+    kind = "clamp_nan" if call.constant(propagate_nan, "propagate_nan") == "all" else "clamp"
     values = [_without_bf16(call, to_runtime(call.builder, value, call.at)) for value in (x, min, max)]
     dtype = common_type(call.at, *values)
     if not dtype.is_float:
         help = "write tl.minimum(tl.maximum(x, low), high)"
         raise fault("E_OPERAND_TYPE", f"tl.clamp takes floats, {type_text(x)} is given", call.at, help=help)
-    return elementwise(call.builder, "clamp", tuple(values), dtype, call.at)
+    return elementwise(call.builder, kind, tuple(values), dtype, call.at)
 
 
 @builtin("fma")
 def fma(call: Call, x: Value, y: Value, z: Value) -> Value:
-    dtype = _float_type(call, x, y, z)
+    dtype = float_type(call, x, y, z)
     return elementwise(call.builder, "fma", (x, y, z), dtype, call.at)
 
 
 @builtin("fdiv", "div_rn")
 def fdiv(call: Call, x: Value, y: Value, ieee_rounding: Value = FALSE) -> Value:
-    _float_type(call, x, y)
+    float_type(call, x, y)
     return operators.binary(call.builder, "/", x, y, call.at)
 
 
@@ -140,7 +139,7 @@ def softmax(call: Call, x: Value, dim: Value = NONE, keep_dims: Value = FALSE, i
     axis = 0 if dim == NONE else call.integer(dim, "dim")
     largest = reduce_along(call, "rmax", x, axis, keep_dims=True)
     raised = operators.binary(builder, "-", x, largest, at)
-    powers = elementwise(builder, "exp", (raised,), _float_type(call, raised), at)
+    powers = elementwise(builder, "exp", (raised,), float_type(call, raised), at)
     return operators.binary(builder, "/", powers, reduce_along(call, "rsum", powers, axis, keep_dims=True), at)
 
 

@@ -42,6 +42,7 @@ class Call:
     builder: Builder
     name: str
     at: Place
+    apply: Callable[[Value, tuple[Value, ...]], Value] | None = None  # call a function that is an argument
 
     def constant(self, value: Value, parameter: str) -> object:
         """A constexpr argument as a Python object."""
@@ -123,8 +124,8 @@ def call(builder: Builder, function: Value, args: tuple[Value, ...], kwargs: Map
         raise fault("E_NOT_CALLABLE", f"{type_text(function)} is no function", at)
     entry = BUILTINS.get(function.name)
     if entry is None:
-        raise fault("E_UNSUPPORTED_BUILTIN", f"`{function.name}` is not supported yet", at)
-    request = Call(builder, _spoken(function.name), at)
+        raise fault("E_UNSUPPORTED_BUILTIN", f"`{function.name}` is not in the language", at)
+    request = Call(builder, _spoken(function.name), at, builder.apply)
     bound = _bind(entry.signature, request, args, dict(kwargs))
     return entry.implementation(request, *bound.args, **bound.kwargs)
 

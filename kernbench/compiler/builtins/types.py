@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.faults import fault
-from kernbench.compiler.values import FALSE, Const, DTypeValue, PointerType, Value, type_text
-from kernbench.dtypes import ALL, DType, bf16, fp8e4nv, fp8e5, i1
+from kernbench.compiler.values import FALSE, BlockType, Const, DTypeValue, PointerType, Value, type_text
+from kernbench.dtypes import ALL, BY_NAME, DType, bf16, fp8e4nv, fp8e5, i1
 
 _GLOBAL = Const(1)  # Triton's address space of global memory
 
@@ -52,6 +52,31 @@ def _register_question(name: str, question: Question) -> None:
 
 for _name, _question in _QUESTIONS.items():
     _register_question(_name, _question)
+
+
+@builtin("dtype", "str_to_ty")
+def dtype(call: Call, name: Value) -> Value:
+    """A type by its name: `tl.dtype("fp32")`."""
+    text = call.constant(name, "name")
+    if isinstance(text, str) and text.removeprefix("*") in BY_NAME:
+        element = BY_NAME[text.removeprefix("*")]
+        return DTypeValue(PointerType(element) if text.startswith("*") else element)
+    raise fault("E_DTYPE_EXPECTED", f"{text!r} is no element type", call.at, help="for example 'fp32'")
+
+
+@builtin("get_int_dtype")
+def get_int_dtype(call: Call, bitwidth: Value, signed: Value) -> Value:
+    bits = call.integer(bitwidth, "bitwidth")
+    kind = "int" if call.flag(signed, "signed") else "uint"
+    found = next((one for one in ALL if one.bits == bits and (one.kind == kind or bits == 1)), None)
+    if found is None:
+        raise fault("E_DTYPE_EXPECTED", f"there is no integer type of {bits} bits", call.at)
+    return DTypeValue(found)
+
+
+@builtin("block_type")
+def block_type(call: Call, element_ty: Value, shape: Value) -> Value:
+    return DTypeValue(BlockType(call.dtype(element_ty, "element_ty"), call.shape(shape)))
 
 
 @builtin("pointer_type")
