@@ -123,10 +123,10 @@ def compute_dtype(dtype: DType) -> DType:
 def cast(values: Any, to: DType) -> Any:
     """Convert an array (or NumPy scalar) as the hardware does.
 
-    float → float rounds to nearest even (fp8e4nv saturates at ±448 and has no infinity, fp8e5 overflows to
-    infinity as ml_dtypes does; Triton's default saturates neither fp16 nor bf16). float → int truncates
-    towards zero and saturates nothing: out-of-range values are undefined in Triton, here they clamp, NaN is 0.
-    int → int wraps. anything → i1 is `!= 0`.
+    float → float and int → float round once, to nearest even. fp8 saturates: fp8e4nv at ±448 (it has no infinity),
+    finite values in fp8e5 at ±57344; fp16, bf16 and fp32 overflow to infinity, as in Triton. float → int truncates
+    towards zero; out-of-range values, which Triton leaves undefined, clamp, and NaN is 0. int → int wraps.
+    anything → i1 is `!= 0`.
     """
     array = np.asarray(values)
     if array.dtype == to.numpy:
@@ -150,17 +150,37 @@ _ML_FLOATS = {
 
 def _to_float(array: Any, to: DType, source_float: bool) -> Any:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        if not source_float and to.bits < 32:
-            array = array.astype(np.float32)
+        if to.bits < 32 and to is not fp16:
+            array = _fp32_to_be_rounded(array, source_float)
         if to is fp8e4nv:
-            wide = array.astype(np.float32)
-            array = np.where(np.isnan(wide), wide, np.clip(wide, -448.0, 448.0))
+            array = np.where(np.isnan(array), array, np.clip(array, -448.0, 448.0))
         elif to is fp8e5:
-            wide = array.astype(np.float32)
-            array = np.where(np.isfinite(wide), np.clip(wide, -57344.0, 57344.0), wide)
-        elif to.bits == 16 and array.dtype == np.float64 and to is bf16:
-            array = array.astype(np.float32)
+            array = np.where(np.isfinite(array), np.clip(array, -57344.0, 57344.0), array)
         return array.astype(to.numpy)
+
+
+def _fp32_to_be_rounded(array: Any, source_float: bool) -> Any:
+    """Values as fp32 from which a rounding to a smaller type gives what one from the values themselves gives.
+
+    What fp32 does not hold goes to the neighbour whose last bit is set: it then lies on its side of any tie.
+    """
+    if array.dtype.itemsize < 4:
+        return array.astype(np.float32)
+    if not source_float and array.dtype.itemsize == 8:
+        array = _in_53_bits(array)
+    exact = array.astype(np.float64)
+    nearest = np.asarray(exact.astype(np.float32))
+    back = nearest.astype(np.float64)
+    bits = nearest.view(np.uint32)
+    odd = (bits - (np.abs(back) > np.abs(exact)).astype(np.uint32)) | np.uint32(1)
+    inexact = (back != exact) & np.isfinite(nearest)
+    return np.where(inexact, odd, bits).view(np.float32)
+
+
+def _in_53_bits(integers: Any) -> Any:
+    """64-bit integers, large ones with their low 12 bits drawn into one that says whether any was set."""
+    low, large = integers & 0xFFF, np.abs(integers.astype(np.float64)) >= 2.0**53
+    return np.where(large, integers - low + np.where(low != 0, 0x800, 0).astype(integers.dtype), integers)
 
 
 def _float_to_int(array: Any, to: DType) -> Any:

@@ -95,8 +95,11 @@ def _div(a: Any, b: Any) -> Any:
 
 
 def _shift_right(a: Any, b: Any) -> Any:
-    """Arithmetic for signed operands, logical for unsigned ones: NumPy's and Python's `>>` by type."""
-    return a >> b
+    """Arithmetic for signed operands, logical for unsigned ones: NumPy's and Python's `>>` by type.
+
+    A count outside the width (a negative one too) shifts every bit out, as NumPy's does.
+    """
+    return a >> (b if b >= 0 else 64) if _is_python_int(a, b) else a >> b
 
 
 def _sigmoid(x: Any) -> Any:
@@ -217,11 +220,11 @@ _UNARY: tuple[tuple[str, CostClass, Function, str], ...] = (
     ("expm1", "transcendental", np.expm1, "e to the x, minus 1"),
     ("log10", "transcendental", np.log10, "logarithm to base 10"),
     ("log1p", "transcendental", np.log1p, "natural logarithm of 1 + x"),
-    ("logb", "transcendental", lambda x: np.floor(np.log2(np.abs(x))), "exponent of x"),
+    ("logb", "transcendental", elementary.exponent, "exponent of x"),
     ("cbrt", "transcendental", np.cbrt, "cube root"),
     ("rcbrt", "transcendental", lambda x: 1 / np.cbrt(x), "1 / cube root"),
-    ("sinpi", "transcendental", lambda x: np.sin(np.pi * np.fmod(x, 2)), "sine of πx"),
-    ("cospi", "transcendental", lambda x: np.cos(np.pi * np.fmod(x, 2)), "cosine of πx"),
+    ("sinpi", "transcendental", elementary.sinpi, "sine of πx"),
+    ("cospi", "transcendental", elementary.cospi, "cosine of πx"),
     ("round_away", "simple", elementary.away_round, "nearest integer, ties away from zero"),
     ("popc", "simple", elementary.population, "set bits"),
     ("clz", "simple", elementary.leading_zeros, "zero bits above the highest set one"),
@@ -257,11 +260,11 @@ _BINARY: tuple[tuple[str, CostClass, Function, str], ...] = (
     ("umulhi", "simple", elementary.unsigned_high_product, "high half of the product of the bits without a sign"),
     ("atan2", "transcendental", np.arctan2, "angle of the point (b, a)"),
     ("hypot", "transcendental", np.hypot, "√(a² + b²)"),
-    ("fdim", "simple", lambda a, b: np.where(a > b, a - b, np.where(np.isnan(a + b), a + b, 0)), "a − b, or 0"),
+    ("fdim", "simple", elementary.positive_difference, "a − b, or 0"),
     ("copysign", "simple", np.copysign, "|a| with the sign of b"),
     ("nextafter", "simple", np.nextafter, "next number after a towards b"),
-    ("remainder", "transcendental", lambda a, b: a - b * np.rint(a / b), "a − b × nearest integer to a / b"),
-    ("ldexp", "simple", lambda a, b: a * np.exp2(b), "a × 2 to the b"),
+    ("remainder", "transcendental", elementary.remainder, "a − b × nearest integer to a / b"),
+    ("ldexp", "simple", elementary.scaled, "a × 2 to the b"),
 )
 
 _COMPARE: tuple[tuple[str, Function, str], ...] = (
@@ -422,6 +425,9 @@ _EXACT_ON_INTS = frozenset(
 )
 _NO_EXTRA: Mapping[str, Any] = {}
 
+# Sums of int1 are modulo 2, which is what they are on any other width. (`neg` of 1 is 1 again, as `abs`.)
+_MODULO_2 = {"add": "xor", "sub": "xor", "neg": "abs"}
+
 # Micro-ops whose results depend on the result's type.
 _CONVERSIONS: Mapping[str, Callable[[Any, DType], Any]] = {
     "copy": cast,
@@ -446,10 +452,13 @@ def evaluate(kind: str, args: Sequence[Any], out: DType, extra: Mapping[str, Any
     op = MICRO_OPS[kind]
     if kind in _CONVERSIONS:
         return _CONVERSIONS[kind](args[0], out)
-    if op.whole:
-        return cast(op.function(*(np.asarray(arg) for arg in args), extra), out)
     with np.errstate(all="ignore"):
-        return cast(op.function(*_in_compute_type(args, out, op.boolean), extra), out)
+        if op.whole:
+            return cast(op.function(*(np.asarray(arg) for arg in args), extra), out)
+        operands = _in_compute_type(args, out, op.boolean)
+        if kind in _MODULO_2 and all(array.dtype == np.bool_ for array in operands):
+            op = MICRO_OPS[_MODULO_2[kind]]
+        return cast(op.function(*operands, extra), out)
 
 
 def _in_compute_type(args: Sequence[Any], out: DType, boolean: bool) -> list[Any]:
@@ -479,14 +488,27 @@ def _immediates_as_met(arrays: list[Any], known: list[DType | None]) -> list[Any
     ]
 
 
+def _exact(kind: str, values: Sequence[int], dtypes: Sequence[DType]) -> int:
+    """A micro-op on Python integers, wrapped to the type in which the operands meet."""
+    meet = max(dtypes, key=_width)
+    if meet.kind == "bool":
+        if kind == "not":
+            return int(not values[0])
+        kind = _MODULO_2.get(kind, kind)
+    result = int(MICRO_OPS[kind].function(*values, _NO_EXTRA))
+    return result if MICRO_OPS[kind].boolean else wrap(result, meet)
+
+
+def _width(dtype: DType) -> tuple[int, bool]:
+    """Orders integer types as promotion does."""
+    return dtype.bits, dtype.kind == "uint"
+
+
 def evaluate_scalar(kind: str, args: Sequence[Any], arg_dtypes: Sequence[DType], out: DType) -> int | float:
     """The same for PE_CPU's registers: Python numbers in, a Python number (int for i1 too) out."""
     if kind in _EXACT_ON_INTS and out.is_int and all(dtype.is_int for dtype in arg_dtypes):
-        if kind == "not" and out.kind == "bool":
-            return int(not args[0])
-        values = (wrap(int(a), dtype) for a, dtype in zip(args, arg_dtypes, strict=True))
-        result = MICRO_OPS[kind].function(*values, _NO_EXTRA)
-        return wrap(int(result), out)
+        values = [wrap(int(a), dtype) for a, dtype in zip(args, arg_dtypes, strict=True)]
+        return wrap(_exact(kind, values, arg_dtypes), out)
     arrays = [_scalar_array(value, dtype) for value, dtype in zip(args, arg_dtypes, strict=True)]
     value = np.asarray(evaluate(kind, arrays, out)).item() if out.name not in _ML_NAMES else None
     if value is None:
@@ -514,6 +536,7 @@ def gemm(a: Any, b: Any) -> Any:
         a, b = cast(a, narrow), cast(b, narrow)
     dtype = from_numpy(a.dtype)
     assert dtype is not None
+    assert all(kind is not None and kind.is_int == dtype.is_int for kind in kinds), f"a product of {kinds}"
     if dtype.is_int:
         return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(i32.numpy)
     wide = compute_dtype(dtype).numpy

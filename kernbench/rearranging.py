@@ -76,10 +76,9 @@ def cumprod(x: Any, extra: Extra) -> Any:
 
 def _first(x: Any, extra: Extra, least: bool) -> Any:
     """The position of the extreme along an axis, the first of equals; a NaN loses, of NaNs alone the first stands."""
-    values = _comparable(x)
-    if values.dtype.kind == "f":
-        values = np.where(np.isnan(values), np.inf if least else -np.inf, values)
-    return (np.argmin if least else np.argmax)(values, axis=extra["axis"])
+    values, axis = _comparable(x), extra["axis"]
+    extreme = (np.fmin if least else np.fmax).reduce(values, axis=axis, keepdims=True)
+    return np.argmax(values == extreme, axis=axis)
 
 
 def argmax(x: Any, extra: Extra) -> Any:
