@@ -17,7 +17,9 @@ from kernbench.commands import (
     Gather,
     Program,
     ReadScalar,
+    Recv,
     Scatter,
+    Send,
     TensorHandle,
     walk,
 )
@@ -58,7 +60,7 @@ def reads(command: Command) -> Iterator[TensorHandle]:
         case CompositeTemplate():
             for op in command.ops:
                 yield from (h for h in op.operands.values() if h.space == "tcm" and not h.is_accumulator)
-        case DmaWrite(src=src) | ReadScalar(src=src):
+        case DmaWrite(src=src) | ReadScalar(src=src) | Send(src=src):
             yield src
         case Scatter():
             yield command.src
@@ -74,7 +76,7 @@ def writes(command: Command) -> Iterator[TensorHandle]:
     match command:
         case CompositeTemplate():
             yield from (op.out for op in command.ops if op.out is not None and op.out.space == "tcm")
-        case DmaRead(dst=dst) | Gather(dst=dst):
+        case DmaRead(dst=dst) | Gather(dst=dst) | Recv(dst=dst):
             yield dst
         case _:
             return

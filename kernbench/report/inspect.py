@@ -92,16 +92,15 @@ def add_run(uses: list[LineUse], log: OpTable) -> None:
         assert use.time_ns is not None
         assert use.moved_bytes is not None
         assert use.done_flops is not None
-        use.time_ns += record.t_end_ns - record.t_start_ns
+        use.time_ns += record.duration_ps / 1000
         use.moved_bytes += record.nbytes if record.op_kind in DMA_KINDS else 0
         use.done_flops += record.flops
 
 
-def _line_of(src: str | None) -> int | None:
-    if src is None:
-        return None
-    part = src.rsplit(":", 2)[1]
-    return int(part) if part.isdigit() else None
+def _line_of(src: str) -> int | None:
+    """The line of `file:line:col`; records that no kernel line caused have none."""
+    parts = src.rsplit(":", 2)
+    return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
 
 
 def inspect_text(uses: Iterable[LineUse], *, with_run: bool) -> str:

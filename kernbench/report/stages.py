@@ -13,9 +13,11 @@ from kernbench.commands import (
     Gather,
     Program,
     ReadScalar,
+    Recv,
     ScalarLoad,
     ScalarStore,
     Scatter,
+    Send,
     Wait,
     walk,
 )
@@ -36,6 +38,10 @@ def stages_of(command: Command, spec: PeSpec) -> list[StageNote]:
             return [StageNote("dma_read", "scalar", "command", 1, dtype.nbytes, "pe_cpu waits for it")]
         case ScalarStore(dtype=dtype):
             return [StageNote("dma_write", "scalar", "command", 1, dtype.nbytes, "pe_cpu stores it")]
+        case Send(src=handle):
+            return [StageNote("send", handle.name, "command", 1, handle.nbytes, "the kernel sends it to another PE")]
+        case Recv(dst=handle):
+            return [StageNote("recv", handle.name, "command", 1, handle.nbytes, "pe_cpu waits for it")]
         case ReadScalar() | Wait():
             return []
 
