@@ -6,7 +6,8 @@ charged. Does not know when the bytes move or who moves them.
 
 Cost. A transfer that is one run of bytes streams: it costs what it moves. One of several runs costs whole DRAM
 accesses (`ACCESS_BYTES`, an HBM3 burst of a pseudo-channel), and at least `PAGE_MINIMUM_BYTES` for each DRAM page
-(`PAGE_BYTES`) that it touches, since a slice opens about one page in the time of two bursts (tRRD). So random
+(`PAGE_BYTES`) that it touches: tFAW lets each of a slice's four pseudo-channels open 4 pages in 15 ns, so the slice
+opens one in the time of 127 bytes. So random
 single elements run at 1/32 (fp32) of the rate, runs of 64 bytes far apart at 1/2, aligned runs of 128 bytes at all.
 """
 
