@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,11 @@ RNG = np.random.default_rng(3)
 
 
 def one_op(
-    op: Any, inputs: list[tuple[Any, np.ndarray]], out: Any, registers: list[DType] | None = None, before: Any = ()
+    op: Any,
+    inputs: list[tuple[Any, np.ndarray]],
+    out: Any,
+    registers: Sequence[DType] = (),
+    before: Sequence[Node] = (),
 ) -> np.ndarray:
     """Load the inputs, run the op, store what it makes."""
     arrays = [array for _, array in inputs] + [np.zeros(out.shape, out.dtype.numpy)]
