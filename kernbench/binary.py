@@ -40,12 +40,14 @@ from kernbench.commands import (
     Param,
     Program,
     ReadScalar,
+    Recv,
     Reg,
     ScalarLoad,
     ScalarOp,
     ScalarStore,
     Scatter,
     Scope,
+    Send,
     Special,
     TensorHandle,
     Wait,
@@ -611,6 +613,8 @@ NODE: Codec = tagged(
     ),
     (Block, Codec(_write_block, _read_block)),
     (Exit, record(Exit, label=LABEL, moves=MOVES, span=SPAN)),
+    (Send, record(Send, id=UNSIGNED, src=HANDLE, to=many(OPERAND), span=SPAN, static=BOOL)),
+    (Recv, record(Recv, id=UNSIGNED, dst=HANDLE, source=many(OPERAND), span=SPAN, static=BOOL)),
     what="a node's kind",
 )
 

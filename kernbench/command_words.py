@@ -8,6 +8,7 @@ a word holds an index into them.
     op          kind 8 | scope 2, has-out 1, pooled 1 | handles 8 | axis 8 | immediate 32, then its handles
     handle      descriptor 16 | address 48, then 64 bits for each stride that is known at dispatch only
     dma         opcode 8 | terms 8 | access 16 | id 32, address 64, handle, further handles, 64 bits a run-time term
+    message     opcode 8 | numbers of the other PE 8 | 0 16 | id 32, handle, 16 bits a number of the other PE
 
 Does not know names, spans or how long dispatch takes.
 """
@@ -29,17 +30,21 @@ from kernbench.commands import (
     DmaWrite,
     Gather,
     Int,
+    Operand,
     OpSpec,
+    Recv,
     Reg,
     Scatter,
     Scope,
+    Send,
     TensorHandle,
     evaluate,
 )
 from kernbench.numerics import MICRO_OPS
 
 Dma = DmaRead | DmaWrite | Gather | Scatter
-Packable = CompositeTemplate | CompositeCmd | Dma
+Message = Send | Recv
+Packable = CompositeTemplate | CompositeCmd | Dma | Message
 
 OPCODES: dict[type, int] = {
     CompositeTemplate: 1,
@@ -48,6 +53,8 @@ OPCODES: dict[type, int] = {
     DmaWrite: 3,
     Gather: 4,
     Scatter: 5,
+    Send: 6,
+    Recv: 7,
 }
 KINDS = ("gemm", *MICRO_OPS)
 _SCOPES = tuple(Scope)
@@ -76,6 +83,8 @@ def pack_command(command: Packable, tables: Tables | None = None, registers: Seq
     packer = _Packer(tables if tables is not None else Tables(), registers)
     if isinstance(command, CompositeTemplate | CompositeCmd):
         return packer.composite(command)
+    if isinstance(command, Send | Recv):
+        return packer.message(command)
     return packer.dma(command)
 
 
@@ -138,6 +147,15 @@ class _Packer:
         more = [command.index, command.mask] if isinstance(command, Gather | Scatter) else []
         handles = [self.handle(handle) for handle in (tcm, *more) if handle is not None]
         return b"".join([head, address, *handles, *(self.term(term) for term in terms)])
+
+    def message(self, command: Message) -> bytes:
+        block, other = (command.src, command.to) if isinstance(command, Send) else (command.dst, command.source)
+        head = struct.pack("<BBxxI", OPCODES[type(command)], len(other), command.id & 0xFFFFFFFF)
+        numbers = [self.number(value) & 0xFFFF for value in other]
+        return head + self.handle(block) + struct.pack("<4H", *numbers, *[0] * (4 - len(numbers)))
+
+    def number(self, value: Operand) -> int:
+        return self.value(value) if isinstance(value, Reg | Affine) else int(value)
 
     def term(self, value: Int) -> bytes:
         return struct.pack("<Q", self.value(value) & (1 << 64) - 1)

@@ -225,6 +225,7 @@ RW_BYTES = 2  # an operand index
 DMA_BYTES = 24  # command word, address in HBM, TCM handle
 DMA_TERM_BYTES = 8  # each run-time stride or bound of a DMA descriptor
 WAIT_BYTES = 8
+MESSAGE_BYTES = 24  # command word, TCM handle, the other PE
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,6 +461,39 @@ class ReadScalar:
 
 
 @dataclass(frozen=True, slots=True)
+class Send:
+    """A block to the queue of another PE: `to` is (index in the launch,) or (sip, cube, pe).
+
+    PE_CPU waits for room in that queue; the block then leaves by itself, in the order of the sends of this PE.
+    """
+
+    id: int
+    src: TensorHandle
+    to: tuple[Operand, ...]
+    span: Span | None = None
+    static: bool = False
+
+    @property
+    def logical_bytes(self) -> int:
+        return MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Recv:
+    """The oldest block from `source`, of the shape and type of `dst`; PE_CPU waits until it is in TCM."""
+
+    id: int
+    dst: TensorHandle
+    source: tuple[Operand, ...]
+    span: Span | None = None
+    static: bool = False
+
+    @property
+    def logical_bytes(self) -> int:
+        return MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """PE_CPU waits until every command that touches these handles is complete; `()` means all commands."""
 
@@ -538,7 +572,19 @@ class Exit:
     span: Span | None = None
 
 
-Command = CompositeTemplate | DmaRead | DmaWrite | Gather | Scatter | ScalarLoad | ScalarStore | ReadScalar | Wait
+Command = (
+    CompositeTemplate
+    | DmaRead
+    | DmaWrite
+    | Gather
+    | Scatter
+    | ScalarLoad
+    | ScalarStore
+    | ReadScalar
+    | Send
+    | Recv
+    | Wait
+)
 Node = Command | ScalarOp | Assert | Loop | While | If | Block | Exit
 
 # --------------------------------------------------------------------------- programs

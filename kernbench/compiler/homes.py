@@ -30,9 +30,11 @@ from kernbench.compiler.residual import (
     Instr,
     LoadBlock,
     MaskBlock,
+    RecvBlock,
     Reshape,
     Residual,
     ScratchScope,
+    SendBlock,
     StoreBlock,
     ViewOf,
     WaitFor,
@@ -126,6 +128,8 @@ def read_blocks(instr: Instr) -> list[BlockRef]:
             return [ref for ref in (instr.value, instr.index, instr.mask) if ref is not None]
         case WaitFor():
             return list(instr.blocks)
+        case SendBlock():
+            return [instr.value]
         case CompositeCall():
             return composite_reads(instr)
         case _:
@@ -142,7 +146,7 @@ def composite_reads(call: CompositeCall) -> list[BlockRef]:
 def written_blocks(instr: Instr) -> list[BlockRef]:
     """Blocks that a plain instruction makes."""
     match instr:
-        case BlockOp() | IndexBlock() | MaskBlock() | Reshape() | Dot() | LoadBlock() | CopyBlock():
+        case BlockOp() | IndexBlock() | MaskBlock() | Reshape() | Dot() | LoadBlock() | CopyBlock() | RecvBlock():
             return [instr.result]
         case CompositeCall():
             results = [new for _, new in instr.updates]

@@ -20,8 +20,10 @@ from kernbench.commands import (
     Loop,
     Node,
     ReadScalar,
+    Recv,
     Scatter,
     Scope,
+    Send,
     TensorHandle,
     Wait,
     While,
@@ -185,6 +187,10 @@ def steps(node: Node) -> list[tuple[set[int], set[int]]]:
             return [(tcm_handles([node.src]), set())]
         case Scatter():
             return [(tcm_handles([node.src, node.index, node.mask]), set())]
+        case Send():
+            return [(tcm_handles([node.src]), set())]
+        case Recv():
+            return [(set(), tcm_handles([node.dst]))]
         case ReadScalar():
             return [(tcm_handles([node.src]), set())]
         case Wait():

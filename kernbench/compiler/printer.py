@@ -38,11 +38,13 @@ from kernbench.commands import (
     OpSpec,
     Program,
     ReadScalar,
+    Recv,
     Reg,
     ScalarLoad,
     ScalarOp,
     ScalarStore,
     Scatter,
+    Send,
     TensorHandle,
     Wait,
     While,
@@ -228,6 +230,10 @@ class Printer:
                 body += self._word(node.address, node.dtype, node.preds)
             case ReadScalar():
                 body = f"read       {self.handle(node.src)} -> {self.reg(node.dst)}"
+            case Send():
+                body = f"send       {self.handle(node.src)} to {self.value(node.to)}"
+            case Recv():
+                body = f"recv       {self.value(node.source)} -> {self.handle(node.dst)}"
             case Wait():
                 body = f"wait       {', '.join(self.handle(handle) for handle in node.handles) or 'all'}"
             case _:

@@ -21,10 +21,12 @@ from kernbench.commands import (
     OpSpec,
     Program,
     ReadScalar,
+    Recv,
     Reg,
     ScalarLoad,
     ScalarStore,
     Scatter,
+    Send,
     TensorHandle,
     Wait,
 )
@@ -41,6 +43,8 @@ KINDS: Mapping[type, str] = {
     ScalarLoad: "scalar_load",
     ScalarStore: "scalar_store",
     ReadScalar: "read_scalar",
+    Send: "send",
+    Recv: "recv",
     Wait: "wait",
 }
 

@@ -29,11 +29,13 @@ from kernbench.commands import (
     Param,
     Program,
     ReadScalar,
+    Recv,
     ScalarLoad,
     ScalarOp,
     ScalarStore,
     Scatter,
     Scope,
+    Send,
     TensorHandle,
     Wait,
     While,
@@ -253,7 +255,7 @@ class _Parser:
             raise words.fail("the end of the line")
         if not static:
             return node
-        if not isinstance(node, CompositeTemplate | DmaRead | Gather | ScalarLoad | ReadScalar):
+        if not isinstance(node, CompositeTemplate | DmaRead | Gather | ScalarLoad | ReadScalar | Send | Recv):
             raise words.fail("a command that can be static")
         return replace(node, static=True)
 
@@ -329,6 +331,16 @@ class _Parser:
         words.expect("->")
         return ReadScalar(number, words.register(), source, words.line.span)
 
+    def send(self, words: Words, number: int) -> Send:
+        source = words.handle()
+        words.expect("to")
+        return Send(number, source, words.items(), words.line.span)
+
+    def recv(self, words: Words, number: int) -> Recv:
+        source = words.items()
+        words.expect("->")
+        return Recv(number, words.handle(), source, words.line.span)
+
     def wait(self, words: Words, number: int) -> Wait:
         handles = []
         if not words.take("all"):
@@ -367,5 +379,7 @@ _COMMANDS: dict[str, Callable[[_Parser, Words, int], Any]] = {
     "load": _Parser.load,
     "store": _Parser.store,
     "read": _Parser.read,
+    "send": _Parser.send,
+    "recv": _Parser.recv,
     "wait": _Parser.wait,
 }

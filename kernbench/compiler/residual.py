@@ -210,6 +210,24 @@ class WaitFor:
 
 
 @dataclass(frozen=True, slots=True)
+class SendBlock:
+    """A block to another PE: `to` is (index in the launch,) or (sip, cube, pe)."""
+
+    value: BlockRef
+    to: tuple[Operand, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RecvBlock:
+    """result = the oldest block from `source`, which must have result's shape and type."""
+
+    result: BlockRef
+    source: tuple[Operand, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class AssertScalar:
     condition: Operand
     message: str
@@ -321,6 +339,8 @@ Instr = (
     | BlockToScalar
     | CompositeCall
     | WaitFor
+    | SendBlock
+    | RecvBlock
     | AssertScalar
     | CopyBlock
     | ScratchScope

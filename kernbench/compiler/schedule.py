@@ -31,10 +31,12 @@ from kernbench.commands import (
     Node,
     Operand,
     Program,
+    Recv,
     Reg,
     ScalarOp,
     ScalarStore,
     Scatter,
+    Send,
     TensorHandle,
     While,
     add,
@@ -186,9 +188,9 @@ def _touched(node: Node) -> set[int]:
 
 
 def _writes_nothing(body: tuple[Node, ...]) -> bool:
-    """True where no command of the loop writes memory or leaves the loop."""
+    """True where no command of the loop writes memory or leaves the loop; behind a message others may have written."""
     for node in walk(body):
-        if isinstance(node, DmaWrite | Scatter | ScalarStore | Exit | Assert):
+        if isinstance(node, DmaWrite | Scatter | ScalarStore | Send | Recv | Exit | Assert):
             return False
         if isinstance(node, CompositeTemplate) and any(op.out and op.out.space == "hbm" for op in node.ops):
             return False

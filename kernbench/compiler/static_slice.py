@@ -27,11 +27,13 @@ from kernbench.commands import (
     Node,
     Program,
     ReadScalar,
+    Recv,
     Reg,
     ScalarLoad,
     ScalarOp,
     ScalarStore,
     Scatter,
+    Send,
     TensorHandle,
     While,
     operand_registers,
@@ -82,6 +84,7 @@ def moves_of(node: Node) -> tuple[Move, ...]:
 class _Slice:
     registers: set[int] = field(default_factory=set)
     buffers: set[int] = field(default_factory=set)
+    messages: bool = False  # something that is needed comes from another PE, which runs the same program
     changed: bool = True
 
     def need(self, *values: object) -> None:
@@ -94,6 +97,10 @@ class _Slice:
         if isinstance(handle, TensorHandle) and handle.id and handle.id not in self.buffers:  # 0: HBM, accumulator
             self.buffers.add(handle.id)
             self.changed = True
+
+    def need_messages(self) -> None:
+        self.changed |= not self.messages
+        self.messages = True
 
     def seed(self, node: Node) -> None:
         """What addresses, masks and control read themselves."""
@@ -108,6 +115,10 @@ class _Slice:
                 self.need_block(node.mask)
             case ScalarLoad() | ScalarStore():
                 self.need(node.address, node.preds)
+            case Send():
+                self.need(node.src, node.to)
+            case Recv():
+                self.need(node.dst, node.source)
             case CompositeTemplate():
                 for op in node.ops:
                     self.need(*op.operands.values(), op.out)
@@ -135,6 +146,10 @@ class _Slice:
                     self.need(tuple(op.extra.values()))
                     for handle in op.operands.values():
                         self.need_block(handle)
+            case Recv() if node.dst.id in self.buffers:
+                self.need_messages()
+            case Send() if self.messages:
+                self.need_block(node.src)
             case DmaRead() | Gather() if node.dst.id in self.buffers:
                 self.need_block(node.other)
                 if not isinstance(node.other, TensorHandle):
@@ -147,8 +162,10 @@ def is_static(node: Node, slice_: _Slice) -> bool:
     match node:
         case CompositeTemplate():
             return any(op.out is not None and op.out.space == "tcm" and op.out.id in slice_.buffers for op in node.ops)
-        case DmaRead() | Gather():
+        case DmaRead() | Gather() | Recv():
             return node.dst.id in slice_.buffers
+        case Send():
+            return slice_.messages
         case ScalarLoad() | ReadScalar():
             return node.dst in slice_.registers
         case _:
@@ -167,7 +184,7 @@ def _mark(node: Node, slice_: _Slice) -> Node:
             return replace(node, header=_marked(node.header, slice_), body=_marked(node.body, slice_))
         case If():
             return replace(node, then=_marked(node.then, slice_), orelse=_marked(node.orelse, slice_))
-        case CompositeTemplate() | DmaRead() | Gather() | ScalarLoad() | ReadScalar():
+        case CompositeTemplate() | DmaRead() | Gather() | ScalarLoad() | ReadScalar() | Send() | Recv():
             return replace(node, static=True) if is_static(node, slice_) else node
         case _:
             return node

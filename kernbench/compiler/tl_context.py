@@ -22,12 +22,14 @@ from kernbench.commands import (
     Operand,
     OpSpec,
     ReadScalar,
+    Recv,
     Reg,
     ScalarLoad,
     ScalarOp,
     ScalarStore,
     Scatter,
     Scope,
+    Send,
     TensorHandle,
     Wait,
     accumulator,
@@ -49,7 +51,9 @@ from kernbench.compiler.residual import (
     LoadBlock,
     LoadScalar,
     MaskBlock,
+    RecvBlock,
     Reshape,
+    SendBlock,
     StoreBlock,
     StoreScalar,
     ViewOf,
@@ -269,6 +273,12 @@ class TLContext:
         handles = tuple(self.handle(ref) for ref in instr.blocks)
         self.nodes.append(Wait(self.command_id(), handles, instr.place.span))
 
+    def send_block(self, instr: SendBlock) -> None:
+        self.nodes.append(Send(self.command_id(), self.handle(instr.value), instr.to, instr.place.span))
+
+    def recv_block(self, instr: RecvBlock) -> None:
+        self.nodes.append(Recv(self.command_id(), self.handle(instr.result), instr.source, instr.place.span))
+
     def assert_scalar(self, instr: AssertScalar) -> None:
         self.nodes.append(Assert(instr.condition, instr.message, instr.place.span))
 
@@ -315,6 +325,8 @@ PLAIN: dict[type, Any] = {
     BlockToScalar: TLContext.block_to_scalar,
     CompositeCall: TLContext.composite_call,
     WaitFor: TLContext.wait_for,
+    SendBlock: TLContext.send_block,
+    RecvBlock: TLContext.recv_block,
     AssertScalar: TLContext.assert_scalar,
     CopyBlock: TLContext.copy_block,
 }

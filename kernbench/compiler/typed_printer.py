@@ -35,11 +35,13 @@ from kernbench.compiler.residual import (
     LoadBlock,
     LoadScalar,
     MaskBlock,
+    RecvBlock,
     Parameter,
     Reshape,
     Residual,
     ScalarOp,
     ScratchScope,
+    SendBlock,
     StoreBlock,
     StoreScalar,
     ViewOf,
@@ -256,6 +258,14 @@ def _wait(p: Printer, i: WaitFor) -> str:
     return f"wait {', '.join(block(ref) for ref in i.blocks) or 'all'}"
 
 
+def _send(p: Printer, i: SendBlock) -> str:
+    return f"send {block(i.value)} to {p.values(i.to)}"
+
+
+def _recv(p: Printer, i: RecvBlock) -> str:
+    return f"{typed_block(i.result)} = recv from {p.values(i.source)}"
+
+
 def _assert(p: Printer, i: AssertScalar) -> str:
     return f"assert {p.value(i.condition)} {i.message!r}"
 
@@ -284,6 +294,8 @@ LINES: Mapping[type, Callable[[Printer, Any], str]] = {
     BlockToScalar: _block_to_scalar,
     CompositeCall: _composite,
     WaitFor: _wait,
+    SendBlock: _send,
+    RecvBlock: _recv,
     AssertScalar: _assert,
     CopyBlock: _copy,
     ExitRegion: _exit,

@@ -21,6 +21,7 @@ from kernbench.commands import (
     Wait,
     walk,
 )
+from kernbench.compiler.program_json import KINDS
 from kernbench.sim.plan import StageNote, describe_plan
 from kernbench.sim.topology_schema import PeSpec
 
@@ -57,7 +58,7 @@ def print_stages(program: Program, spec: PeSpec) -> str:
 
 
 def _head(command: Command) -> str:
-    words = f"%{command.id} {type(command).__name__}"
+    words = f"%{command.id} {KINDS[type(command)]}"
     return words if command.span is None else f"{words:<60}  # {command.span}"
 
 

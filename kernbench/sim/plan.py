@@ -278,7 +278,7 @@ def gemm_cycles(spec: PeGemmSpec, rate: int, m: int, k: int, n: int) -> int:
 class StageNote(NamedTuple):
     """One kind of stage of a plan: how often it runs, what it moves, and why it is there."""
 
-    kind: StageKind
+    kind: StageKind | Literal["send", "recv"]
     name: str  # micro-op, or the operand that is moved
     scope: str  # "before", "tile", "k_tile", "output_tile", "after"
     runs: int

@@ -9,6 +9,7 @@ from kernbench.compiler.builtins import (
     linalg,
     maths,
     memory,
+    messages,
     python,
     random,
     reductions,
@@ -16,6 +17,7 @@ from kernbench.compiler.builtins import (
     scans,
     shaping,
     standard,
+    tiles,
     types,
 )
 from kernbench.compiler.builtins.registry import BUILTINS, call
@@ -31,6 +33,7 @@ __all__ = [
     "linalg",
     "maths",
     "memory",
+    "messages",
     "python",
     "random",
     "reductions",
@@ -38,5 +41,6 @@ __all__ = [
     "scans",
     "shaping",
     "standard",
+    "tiles",
     "types",
 ]
