@@ -96,7 +96,7 @@ class Run:
     def links(self) -> tuple[LinkUse, ...]:
         return () if self.times is None else self.times.links
 
-    def summary(self) -> str:
+    def summary(self, warnings: bool = True) -> str:
         """A few lines for a person: what ran, how long it took, what bounded it, and the terms of the time."""
         terms = [f"  {term:<16} {ns:>16.3f} ns" for term, ns in self.terms_ns.items()]
         lines = [
@@ -106,7 +106,7 @@ class Run:
             f"time       {self.total_ns:.3f} ns, {len(self.pe_exec_ns)} PEs, {self.commands} commands",
             f"bound by   {self.bound_by or 'n/a'}",
             *(["terms", *terms] if terms else []),
-            *(found.render() for found in self.diagnostics),
+            *(found.render() for found in self.diagnostics if warnings),
         ]
         return "\n".join(lines)
 

@@ -238,6 +238,11 @@ def _same_type(pinned: str, signature: str) -> bool:
     return pinned.startswith("*") and named is not None and f"*{named}" == signature
 
 
+def _fact(array: Array, what: str, axis: int) -> int:
+    """What a descriptor says of its array: an extent, or a stride in elements."""
+    return array.shape[axis] if what == "shape" else array.strides[axis] // array.itemsize
+
+
 class _Launch:
     """One run, on a device of its own."""
 
@@ -283,7 +288,7 @@ class _Launch:
         found.extend(self.engine.diagnostics)
         self.result.diagnostics = tuple(dict.fromkeys(found))
         self.result.op_log = self.engine.op_log
-        errors = [each for each in found if each.severity == "error"]
+        errors = [each for each in self.result.diagnostics if each.severity == "error"]
         if errors:
             raise KernBenchError(errors, exit_code, run=self.result)
         return self.result
@@ -342,6 +347,9 @@ class _Launch:
     def _value(self, param: str) -> DeviceTensor | ScalarArg:
         if param in self.tensors:
             return self.tensors[param]
+        name, *fact = param.split(".")
+        if fact:
+            return ScalarArg(dtype="i64", value=_fact(self.arguments.tensors[name].array, fact[0], int(fact[1])))
         return self.arguments.scalar(param).message()
 
     # -- after it

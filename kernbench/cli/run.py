@@ -104,7 +104,7 @@ def _execute(recorded: Recorded, options: dict[str, Any]) -> int:
         failure, result = error, error.run
     finally:
         progress.clear()
-    for found in () if failure else kernel.remarks:
+    for found in () if failure else result.diagnostics:
         say(found.render())
     check = {} if failure or recorded.mode == "timing" else case.check({name: result[name] for name in case.references})
     _keep(result, recorded, options, case.bench, device)
@@ -134,7 +134,8 @@ def log_text(result: Run) -> str:
 
 
 def _print_summary(result: Run, check: dict[str, Any], seconds: float, failure: KernBenchError | None) -> None:
-    click.echo(result.summary() if failure is None else f"kernel     {result.kernel}\nfailed     see below")
+    failed = f"kernel     {result.kernel}\nfailed     see below"
+    click.echo(failed if failure else result.summary(warnings=False))
     for name, entry in check.items():
         verdict = "ok" if entry["ok"] else "DIFFERS"
         errors = f"max abs err {entry['max_abs_err']:.3g}, max rel err {entry['max_rel_err']:.3g}"

@@ -74,7 +74,8 @@ def check_arguments(launch: KernelLaunch, program: Program, resolver: AddressRes
     """Arguments fit the program's parameters, and every shard is memory that exists."""
     problems = Problems()
     if len(launch.args) != len(program.params):
-        text = f"kernel `{program.name}` takes {len(program.params)} arguments, the launch has {len(launch.args)}"
+        name = launch.kernel_ref.name
+        text = f"kernel `{name}` takes {len(program.params)} arguments, the launch has {len(launch.args)}"
         problems.add("E_LAUNCH_ARGUMENTS", text)
     for index, (arg, param) in enumerate(zip(launch.args, program.params, strict=False)):
         name = launch.param_name(index)

@@ -240,8 +240,8 @@ class Windows:
             index, offset = index + 1, offset - (1 << WINDOW_BITS)
         if 0 <= index < len(self.windows):
             return self.windows[index], offset
-        what = "the null pointer" if index == -1 else "no tensor argument of this launch"
-        raise DeviceFault("E_BAD_POINTER", f"address {address:#x} is in {what}")
+        where = "near the null pointer" if index == -1 else "in no tensor argument of this launch"
+        raise DeviceFault("E_BAD_POINTER", f"address {address:#x} is {where}")
 
     def resolve(self, address: int, nbytes: int) -> list[Segment]:
         """The places of `nbytes` bytes from a logical pointer on; a fault where they leave the tensor."""
