@@ -135,7 +135,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             A path passes routers, UCIe ends, `io_noc` and `fabric` only; CPUs and controllers do not forward.
         """,
         wrong=Topology(f'{_GOOD}overrides:\n  "sip0.cube0.noc.r0c0 -> sip0.cube0.pe0.pe_dma": null\n'),
-        says="no path from `sip0.cube0.m_cpu` to `sip0.cube0.pe0.pe_dma`: sip0.cube0.pe0.pe_dma has no link from a router",
+        says="no path from `sip0.cube0.m_cpu` to `sip0.cube0.pe0.pe_dma`: "
+        "sip0.cube0.pe0.pe_dma has no link from a router",
         right=_RIGHT,
     ),
 )

@@ -31,7 +31,7 @@ from kernbench.explain.model import (
     clean,
     file_text,
 )
-from kernbench.messages import read_requests
+from kernbench.messages import Completion, read_requests
 from kernbench.runtime.bench import check_bench
 from kernbench.runtime.expressions import ExpressionError, evaluate, parse_expression
 from kernbench.sim.engine import GraphEngine
@@ -94,7 +94,16 @@ def _python(example: Python) -> Iterable[Diagnostic]:
     Path("k.tl").write_text(file_text(example.kernel), "utf-8")
     result: dict[str, Any] = {"kb": kb, "np": np}
     exec(compile(clean(example.text), "example.py", "exec"), result)
-    return [found for value in result.values() if isinstance(value, kb.Run) for found in value.diagnostics]
+    return [found for value in result.values() for found in _told_by(value)]
+
+
+def _told_by(value: object) -> Iterable[Diagnostic]:
+    """What a script's value has to say of what went wrong."""
+    if isinstance(value, kb.Run | GraphEngine):
+        return value.diagnostics
+    if isinstance(value, Completion) and not value.ok:
+        return [Diagnostic(str(value.error_code), str(value.error_message))]
+    return []
 
 
 _IN_PYTHON: dict[type, Callable[[Any], Iterable[Diagnostic]]] = {
