@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kernbench.compiler.builtins import BUILTINS
 from kernbench.compiler.builtins.registry import Call
 from kernbench.compiler.builtins.shaping import trans as transposed
+from kernbench.compiler.builtins.tiles import DESCRIPTOR_METHODS
 from kernbench.compiler.builtins.types import TYPE_METHODS
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.modules import MODULES, UNSUPPORTED, unsupported
@@ -23,6 +24,7 @@ from kernbench.compiler.values import (
     DTypeValue,
     ModuleValue,
     PointerType,
+    TileValue,
     TupleValue,
     Value,
     element_type,
@@ -61,6 +63,8 @@ def attribute(builder: Builder, value: Value, name: str, at: Place) -> Value:
         if name == "to" and isinstance(value.value, bool | int | float):
             return BoundMethod("to", value)
         raise _unknown(value, name, ["value", "to"], at)
+    if isinstance(value, TileValue):
+        return _of_tile(value, name, at)
     if element_type(value) is None:
         raise _unknown(value, name, [], at)
     if name in _DATA:
@@ -113,6 +117,30 @@ _DATA: dict[str, Callable[[Value], Value]] = {
     "shape": _shape,
     "numel": lambda value: Const(math.prod(shape_of(value))),
 }
+
+# --------------------------------------------------------------------------- block pointers and descriptors
+
+
+def _of_tile(value: TileValue, name: str, at: Place) -> Value:
+    block = BlockType(value.base.element, value.block_shape)
+    pointer = value.kind == "block pointer"
+    facts: dict[str, Value] = {
+        "dtype": DTypeValue(block if pointer else value.base.element),
+        "type": DTypeValue(block),
+        "block_type": DTypeValue(block),
+        "element_ty": DTypeValue(value.base.element),
+        "block_shape": TupleValue(tuple(Const(extent) for extent in value.block_shape)),
+        "shape": TupleValue(tuple(Const(extent) for extent in value.block_shape)) if pointer else value.extents,
+        "strides": value.strides,
+        "base": value.base,
+    }
+    if name in facts:
+        return facts[name]
+    methods = () if pointer else DESCRIPTOR_METHODS
+    if name in methods:
+        return BoundMethod(f"descriptor.{name}", value)
+    raise _unknown(value, name, [*facts, *methods], at)
+
 
 # --------------------------------------------------------------------------- types
 

@@ -26,11 +26,12 @@ from kernbench.compiler.naming import name_blocks
 from kernbench.compiler.residual import Parameter, Place, Residual
 from kernbench.compiler.returns import Returns
 from kernbench.compiler.scope import Silenced
+from kernbench.compiler.shapes import check_shape
 from kernbench.compiler.source import SourceText
 from kernbench.compiler.statements import STATEMENTS
-from kernbench.compiler.values import Const, DTypeValue, ErrorValue, TupleValue, Value, type_text
+from kernbench.compiler.values import Const, DTypeValue, ErrorValue, TileValue, TupleValue, Value, type_text
 from kernbench.diagnostics import Sink
-from kernbench.dtypes import DType
+from kernbench.dtypes import DType, i64
 
 # Calls of ours for one level of nesting in the source are few, and trees and helpers have depth limits of their own;
 # together they may pass Python's default.
@@ -45,16 +46,18 @@ def elaborate(
     signature: Mapping[str, str],
     sink: Sink,
     written_operands: WrittenOperands = lambda recipe: frozenset(),
+    power_of_two: bool = False,
 ) -> Residual | None:
     """The residual program of one kernel; None where `sink` got errors.
 
     `signature` gives the types of run-time arguments as Triton writes them: `{"x_ptr": "*fp32", "n": "i32"}`.
+    With `power_of_two`, block sides must be powers of two.
     """
     log = FaultLog(source)
     residual: Residual | None = None
     with _room_to_recurse():
         try:
-            walker = Walker(Builder(written_operands), log, STATEMENTS, EXPRESSIONS)
+            walker = Walker(Builder(written_operands, power_of_two), log, STATEMENTS, EXPRESSIONS)
             residual = _elaborate(walker, module, kernel_name, constexprs, signature)
         except Fault as found:
             log.add(found)
@@ -91,7 +94,7 @@ def _elaborate(
     for found in faults:
         walker.log.add(found)
     frame = Frame(walker, names, kernel, Returns(), active=(kernel,))
-    parameters = tuple(_bind(frame, binding) for binding in bound)
+    parameters = tuple(parameter for binding in bound for parameter in _bind(frame, binding))
     constants = tuple((b.param.name, _python_value(frame, b)) for b in bound if b.kind == "constexpr")
     _poison_unbound(frame, kernel)
     evaluate_body(frame, frame.at(kernel.span))
@@ -108,8 +111,8 @@ def _elaborate(
     )
 
 
-def _bind(frame: Frame, bound: Bound) -> Parameter:
-    """Bind one parameter as the kernel's body sees it."""
+def _bind(frame: Frame, bound: Bound) -> tuple[Parameter, ...]:
+    """Bind one parameter as the kernel's body sees it; a descriptor takes several of the launch's."""
     name, builder = bound.param.name, frame.builder
     value: Value
     register: int | None = None
@@ -119,11 +122,36 @@ def _bind(frame: Frame, bound: Bound) -> Parameter:
     elif bound.kind == "scalar":
         assert bound.dtype is not None
         value, register = builder.bind_scalar(name, bound.dtype)
+    elif bound.kind == "descriptor":
+        value, parameters = _bind_descriptor(frame, bound)
+        frame.scope.bind(name, value, bound.param.span)
+        frame.walker.bindings[name] = type_text(value)
+        return parameters
     else:
         value = _constexpr_value(frame, bound)
     frame.scope.bind(name, value, bound.param.span)
     frame.walker.bindings[name] = type_text(value)
-    return Parameter(name, bound.kind, bound.dtype, register)
+    return (Parameter(name, bound.kind, bound.dtype, register),)
+
+
+def _bind_descriptor(frame: Frame, bound: Bound) -> tuple[Value, tuple[Parameter, ...]]:
+    """The tensor under the parameter's name, its extents and strides as scalars named behind it: `x.shape.0`."""
+    builder, name, dtype = frame.builder, bound.param.name, bound.dtype
+    assert dtype is not None
+    base, register = builder.bind_tensor(name, dtype)
+    parameters = [Parameter(name, "tensor", dtype, register)]
+    sides: list[TupleValue] = []
+    for what in ("shape", "strides"):
+        scalars: list[Value] = []
+        for axis in range(len(bound.block_shape)):
+            label = f"{name}.{what}.{axis}"
+            scalar, number = builder.bind_scalar(label, i64)
+            scalars.append(scalar)
+            parameters.append(Parameter(label, "scalar", i64, number))
+        sides.append(TupleValue(tuple(scalars)))
+    shape = check_shape(bound.block_shape, frame.at(bound.param.span), power_of_two=builder.power_of_two)
+    value = TileValue("tensor descriptor", base, shape, sides[0], sides[1], TupleValue(()))
+    return value, tuple(parameters)
 
 
 def _constexpr_value(frame: Frame, bound: Bound) -> Value:

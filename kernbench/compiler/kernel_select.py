@@ -5,6 +5,7 @@ Knows signatures and constexprs as plain text and Python values. Evaluates nothi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from kernbench.compiler.live_names import children
 from kernbench.compiler.residual import Place
 from kernbench.diagnostics import did_you_mean
 from kernbench.dtypes import BY_NAME, DType
+
+_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[(\s*\d{1,9}(?:\s*,\s*\d{1,9})*)\s*\]>")
 
 
 def entry_names(module: ast.Module) -> tuple[str, ...]:
@@ -61,8 +64,9 @@ class Bound:
     """What a parameter is. `value` counts only where `kind` is "constexpr" and `default` is None."""
 
     param: ast.Param
-    kind: str  # "tensor" | "scalar" | "constexpr"
+    kind: str  # "tensor" | "scalar" | "descriptor" | "constexpr"
     dtype: DType | None = None
+    block_shape: tuple[int, ...] = ()  # of a descriptor
     value: Any = None
     default: ast.Expr | None = None
 
@@ -91,6 +95,10 @@ def _bind_typed(param: ast.Param, text: str, bound: list[Bound], faults: list[Fa
     plain = text.strip().split(":")[0]  # Triton's `:16` says only how the value is aligned
     if plain == "none":
         bound.append(Bound(param, "constexpr", value=None))
+        return
+    if (descriptor := _DESCRIPTOR.fullmatch(plain)) is not None and descriptor[1] in BY_NAME:
+        block = tuple(int(extent) for extent in descriptor[2].split(","))
+        bound.append(Bound(param, "descriptor", BY_NAME[descriptor[1]], block))
         return
     dtype = BY_NAME.get(plain.removeprefix("*"))
     if dtype is None:

@@ -69,6 +69,7 @@ def _elaborate(module: ast.Module, context: Context) -> Residual:
         context.signature,
         context.sink,
         written_operands,
+        power_of_two=context.source.name.endswith(".py"),
     )
     _stop_at_errors(context.sink)
     assert residual is not None, "elaboration without an error has a result"

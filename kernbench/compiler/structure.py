@@ -34,6 +34,8 @@ from kernbench.compiler.values import (
     PtrBlock,
     Scalar,
     Shape,
+    TileKind,
+    TileValue,
     TupleValue,
     Value,
     dtype_text,
@@ -117,7 +119,17 @@ class TupleKey:
     items: tuple[Key, ...]
 
 
-Key = SameKey | ScalarKey | PointerKey | BlockKey | IntKey | PtrKey | MaskKey | TupleKey
+@dataclass(frozen=True, slots=True)
+class TileKey:
+    """The parts of a block pointer or descriptor that are no leaves, and the structure of those that are."""
+
+    kind: TileKind
+    block_shape: Shape
+    padding: str
+    parts: TupleKey
+
+
+Key = SameKey | ScalarKey | PointerKey | BlockKey | IntKey | PtrKey | MaskKey | TupleKey | TileKey
 
 # --------------------------------------------------------------------------- flatten
 
@@ -142,8 +154,24 @@ def flatten(value: Value) -> tuple[Key, tuple[Leaf, ...]]:
             parts = [flatten(item) for item in value.items]
             leaves = tuple(leaf for _, part in parts for leaf in part)
             return TupleKey(tuple(key for key, _ in parts)), leaves
+        case TileValue():
+            tile_key, leaves = flatten(_tile_parts(value))
+            assert isinstance(tile_key, TupleKey)
+            return TileKey(value.kind, value.block_shape, value.padding, tile_key), leaves
         case _:
             return SameKey(value), ()
+
+
+def _tile_parts(value: TileValue) -> TupleValue:
+    return TupleValue((value.base, value.extents, value.strides, value.offsets))
+
+
+def _tile_of(key: TileKey, parts: Value) -> TileValue:
+    assert isinstance(parts, TupleValue)
+    base, extents, strides, offsets = parts.items
+    assert isinstance(base, Pointer)
+    assert isinstance(extents, TupleValue) and isinstance(strides, TupleValue) and isinstance(offsets, TupleValue)
+    return TileValue(key.kind, base, key.block_shape, extents, strides, offsets, key.padding)
 
 
 def _int_leaf(value: Int) -> ScalarLeaf:
@@ -219,6 +247,8 @@ def _rebuild(key: Key, leaves: Iterator[Leaf]) -> Value:
             return _rebuild_mask(key, leaves)
         case TupleKey():
             return TupleValue(tuple(_rebuild(item, leaves) for item in key.items))
+        case TileKey():
+            return _tile_of(key, _rebuild(key.parts, leaves))
 
 
 def _operand(leaves: Iterator[Leaf]) -> Operand:
@@ -278,6 +308,8 @@ def join(a: Key, b: Key) -> Key | str:
         return a
     if isinstance(a, TupleKey) and isinstance(b, TupleKey):
         return _join_tuples(a, b)
+    if isinstance(a, TileKey) and isinstance(b, TileKey):
+        return _join_tiles(a, b)
     if isinstance(a, PointerKey | PtrKey) or isinstance(b, PointerKey | PtrKey):
         return _join_pointers(a, b)
     dtype, shape = _join_types(a, b), _shape(a)
@@ -306,6 +338,16 @@ def _join_tuples(a: TupleKey, b: TupleKey) -> Key | str:
             return joined
         items.append(joined)
     return TupleKey(tuple(items))
+
+
+def _join_tiles(a: TileKey, b: TileKey) -> Key | str:
+    parts = _join_tuples(a.parts, b.parts)
+    if isinstance(parts, str):
+        return parts
+    if replace(a, parts=b.parts) != b:
+        return f"it is {key_text(a)} first and {key_text(b)} then"
+    assert isinstance(parts, TupleKey)
+    return replace(a, parts=parts)
 
 
 def _join_pointers(a: Key, b: Key) -> Key | str:
@@ -349,6 +391,8 @@ def key_text(key: Key) -> str:
             return type_text(key.value)
         case TupleKey():
             return f"tuple of {len(key.items)}"
+        case TileKey():
+            return f"{key.kind} of blocks {shape_text(key.block_shape)}"
         case PointerKey() | PtrKey():
             shape = _shape(key)
             return f"pointer<{key.element.triton}>{shape_text(shape) if shape else ''}"
@@ -370,6 +414,9 @@ def convert(emitter: Emitter, value: Value, key: Key, at: Place) -> Value:
             assert isinstance(value, TupleValue)
             items = zip(value.items, key.items, strict=True)
             return TupleValue(tuple(convert(emitter, item, part, at) for item, part in items))
+        case TileKey():
+            assert isinstance(value, TileValue)
+            return _tile_of(key, convert(emitter, _tile_parts(value), key.parts, at))
         case ScalarKey():
             scalar = scalar_of(emitter, cast(emitter, to_runtime(emitter, value, at, None), key.dtype, at), at)
             return Scalar(emitter.data(scalar, at), key.dtype)

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import EllipsisType
+from typing import Literal
 
 from kernbench.commands import Affine, IndexExpr, Int, Operand, Reg
 from kernbench.compiler.residual import BlockRef, HbmRef
 from kernbench.dtypes import DType, i1
 
 Shape = tuple[int, ...]
-Literal = bool | int | float | str | EllipsisType | None
+Constant = bool | int | float | str | EllipsisType | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const:
     """A constexpr: known now, and Python's arithmetic. Equality tells `1`, `1.0` and `True` apart, and NaN is NaN."""
 
-    value: Literal
+    value: Constant
 
     def _key(self) -> tuple[str, str]:
         return type(self.value).__name__, repr(self.value)
@@ -153,6 +154,26 @@ class TupleValue:
     items: tuple[Value, ...]
 
 
+TileKind = Literal["block pointer", "tensor descriptor"]
+
+
+@dataclass(frozen=True, slots=True)
+class TileValue:
+    """A tensor that is read in blocks: by a block pointer, which knows where its block is, or by a descriptor.
+
+    `extents`, `strides` and `offsets` hold one scalar an axis; a descriptor has no offsets. `padding` is what its
+    lanes outside of the tensor read as: "zero" or "nan".
+    """
+
+    kind: TileKind
+    base: Pointer
+    block_shape: Shape
+    extents: TupleValue
+    strides: TupleValue
+    offsets: TupleValue
+    padding: str = "zero"
+
+
 @dataclass(frozen=True, slots=True)
 class DictValue:
     """A dict display with string keys, as composites take them."""
@@ -231,6 +252,7 @@ Value = (
     | PtrBlock
     | MaskValue
     | HbmRefValue
+    | TileValue
     | TupleValue
     | DictValue
     | DTypeValue
@@ -304,6 +326,8 @@ def type_text(value: Value) -> str:
     match value:
         case Const():
             return f"constexpr {value.value!r}" if value.value is not None else "None"
+        case TileValue():
+            return f"{value.kind} of {value.base.element.triton}{shape_text(value.block_shape)}"
         case TupleValue():
             return f"tuple of {len(value.items)}"
         case DTypeValue():

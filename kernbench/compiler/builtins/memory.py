@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernbench.commands import Int, contiguous_strides
 from kernbench.compiler import access
+from kernbench.compiler.builtins import tiles
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.conversions import scalar_of
 from kernbench.compiler.faults import fault
@@ -16,6 +17,7 @@ from kernbench.compiler.values import (
     Const,
     HbmRefValue,
     Pointer,
+    TileValue,
     TupleValue,
     Value,
     int_of,
@@ -40,6 +42,8 @@ def load(
     eviction_policy: Value = _TEXT,
     volatile: Value = FALSE,
 ) -> Value:
+    if isinstance(pointer, TileValue):
+        return tiles.load(call, pointer, mask, other, boundary_check, padding_option)
     _refuse_boundary_check(call, boundary_check, padding_option)
     return access.load(call.builder, pointer, mask, other, call.at)
 
@@ -54,6 +58,9 @@ def store(
     cache_modifier: Value = _TEXT,
     eviction_policy: Value = _TEXT,
 ) -> Value:
+    if isinstance(pointer, TileValue):
+        tiles.store(call, pointer, value, mask, boundary_check)
+        return NONE
     _refuse_boundary_check(call, boundary_check, _TEXT)
     access.store(call.builder, pointer, value, mask, call.at)
     return NONE
