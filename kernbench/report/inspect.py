@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernbench.commands import Command, CompositeTemplate, OpSpec, Program, walk
+from kernbench.compiler.program_json import KINDS
 from kernbench.report.stages import stages_of
 from kernbench.sim.op_log import OpTable
 from kernbench.sim.topology_schema import PeSpec
@@ -69,7 +70,7 @@ def _count(use: LineUse, command: Command, spec: PeSpec) -> None:
 def _op_names(command: Command) -> list[str]:
     if isinstance(command, CompositeTemplate):
         return [op.kind for op in command.ops]
-    return [type(command).__name__]
+    return [KINDS[type(command)]]
 
 
 def op_flops(op: OpSpec) -> int:
