@@ -31,8 +31,9 @@ def evaluate_call(frame: Frame, node: ast.Call) -> Value:
     function = frame.evaluate(node.func)
     if isinstance(function, BuiltinValue) and function.name in SPECIAL:
         return SPECIAL[function.name](frame, node)
-    args = tuple(frame.evaluate(arg) for arg in node.args)
-    kwargs = {keyword.name: frame.evaluate(keyword.value) for keyword in node.keywords}
+    values = frame.evaluate_all([*node.args, *(keyword.value for keyword in node.keywords)])
+    args = values[: len(node.args)]
+    kwargs = dict(zip((keyword.name for keyword in node.keywords), values[len(node.args) :], strict=True))
     if isinstance(function, FunctionValue):
         return inline(frame, node, function, args, kwargs)
     frame.builder.updates.clear()

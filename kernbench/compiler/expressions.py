@@ -65,7 +65,7 @@ def evaluate_unary(frame: Frame, node: ast.UnaryOp) -> Value:
 
 
 def evaluate_binary(frame: Frame, node: ast.BinOp) -> Value:
-    left, right = frame.evaluate(node.left), frame.evaluate(node.right)
+    left, right = frame.evaluate_all((node.left, node.right))
     return frame.builder.binary(node.op, left, right, frame.at(node.span))
 
 
@@ -75,7 +75,7 @@ def evaluate_compare(frame: Frame, node: ast.Compare) -> Value:
         raise fault(
             "E_UNSUPPORTED_SYNTAX", text, frame.at(node.span), "this comparison", help="write `a < b and b < c`"
         )
-    left, right = frame.evaluate(node.left), frame.evaluate(node.comparators[0])
+    left, right = frame.evaluate_all((node.left, node.comparators[0]))
     return frame.builder.compare(node.ops[0], left, right, frame.at(node.span))
 
 

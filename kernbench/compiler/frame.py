@@ -6,7 +6,7 @@ walk statements, expressions and calls do not import each other. Knows no kind o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +130,21 @@ class Frame:
         if isinstance(value, ErrorValue):
             raise Silenced
         return value
+
+    def evaluate_all(self, nodes: Iterable[ast.Expr]) -> tuple[Value, ...]:
+        """The values of neighbours, such as a call's arguments; what is wrong with each is told."""
+        values: list[Value] = []
+        wrong: Fault | Silenced | None = None
+        for node in nodes:
+            try:
+                values.append(self.evaluate(node))
+            except (Fault, Silenced) as found:
+                if isinstance(wrong, Fault) and isinstance(found, Fault):
+                    self.walker.log.add(wrong)
+                wrong = found if isinstance(found, Fault) else wrong or found
+        if wrong is not None:
+            raise wrong
+        return tuple(values)
 
     def run(self, body: tuple[ast.Stmt, ...]) -> None:
         """Walk statements; one that is wrong is given up, and the names that it binds read as errors."""

@@ -705,9 +705,9 @@ def test_all_errors_of_a_kernel_are_told_once() -> None:
     """
     errors = errors_of(text, {"o": "*i32", "n": "i32"})
 
-    assert [("E_UNKNOWN_NAME", 12), ("E_UNKNOWN_NAME", 16), ("E_UNPACK", 17)] == [
-        (e.code, e.primary and e.primary.span.line) for e in errors
-    ]
+    assert [("E_UNKNOWN_NAME", 6), ("E_UNKNOWN_NAME", 12), ("E_UNKNOWN_NAME", 16), ("E_UNPACK", 17)] == sorted(
+        (e.code, e.primary.span.line if e.primary else 0) for e in errors
+    )
 
 
 def test_an_error_in_a_helper_names_the_calls_around_it() -> None:

@@ -364,3 +364,14 @@ def test_the_typed_form_shows_bindings_and_places() -> None:
     assert "constexpr B = 8" in lines
     assert any(line.startswith("  value.1:8:fp32 = load [") and line.endswith("; 7:13") for line in lines)
     assert "  value: float32[8]" in lines
+
+
+def test_neighbours_of_a_wrong_argument_are_checked_too() -> None:
+    text = """
+def k(x_ptr):
+    a = first + second
+    tl.store(x_ptr + third, a, mask=fourth)
+"""
+    found = errors_of(text, {"x_ptr": "*fp32"})
+
+    assert {"first", "second", "third", "fourth"} == {each.message.split("`")[1] for each in found}
