@@ -304,3 +304,69 @@ def test_progress_is_told_and_changes_nothing() -> None:
 
     assert told and told[-1].pes_done == 32
     assert list(quiet.engine.op_log) == list(telling.engine.op_log)
+
+
+@pytest.mark.parametrize("space", ["hbm", "tcm"])
+@pytest.mark.parametrize("kind", ["HBM", "TCM", "AUTO"])
+def test_the_kind_of_memory_of_a_write_is_that_of_its_address_or_auto(space: Any, kind: Any) -> None:
+    sender = host()
+    at = {"dst_sip": 0, "dst_cube": 1, "dst_pe": 2, "dst_pa": encode_pa(1, 2, space, 64), "nbytes": 4}
+    pattern = Pattern(pattern_kind="fill_u32", value=7)
+    handle = sender.engine.submit(
+        MemoryWrite(**sender.envelope(), **at, src_kind="pattern", pattern=pattern, dst_mem_kind=kind)
+    )
+    sender.engine.run()
+
+    expected = None if kind in ("AUTO", space.upper()) else "E_PA_TAG_MISMATCH"
+    assert expected == handle.completion.error_code
+
+
+def test_a_pattern_that_is_larger_than_a_block_goes_on_without_a_seam() -> None:
+    sender = host()
+    nbytes = (2 << 20) + 6
+    message = MemoryWrite(
+        **sender.envelope("a"), dst_sip=0, dst_cube=0, dst_pe=1, dst_pa=encode_pa(0, 1, "hbm", 10), nbytes=nbytes,
+        src_kind="pattern", pattern=Pattern(pattern_kind="fill_u16", value=258),
+    )  # fmt: skip
+    sender.engine.submit(message)
+    read = sender.read((0, 0, 1), 8, nbytes + 4, "a")
+    sender.engine.run()
+
+    assert b"\0\0" + b"\2\1" * (nbytes // 2) + b"\0\0" == read.data
+
+
+def test_a_buffer_without_a_name_takes_its_time_and_leaves_nobody_s_bytes() -> None:
+    sender = host()
+    at = {"dst_sip": 0, "dst_cube": 0, "dst_pe": 1, "dst_pa": encode_pa(0, 1, "hbm", 0), "nbytes": 4096}
+    unnamed = sender.engine.submit(MemoryWrite(**sender.envelope(), **at, src_kind="host_buffer_ref"))
+    sender.engine.run()
+    named = sender.write((0, 0, 1), 8192, bytes(range(256)) * 16)
+    sender.engine.run()
+
+    assert unnamed.completion.ok
+    assert unnamed.total_ps == named.total_ps
+
+
+def test_responses_are_matched_by_their_id_pair() -> None:
+    sender = host()
+    handles = [sender.fill(tag, 64, 4096) for tag in reversed(TAGS)]
+    sender.engine.run()
+
+    assert [handle.message.key for handle in handles] == [handle.response.key for handle in handles]
+    ends = [handle.completed_ps for handle in handles]
+    assert sorted(ends) != ends  # they do not end in the order in which they were sent
+
+
+def test_looking_at_links_now_and_then_changes_no_total() -> None:
+    once, often = host(), host()
+    for sender in (once, often):
+        for tag in TAGS * 2:
+            sender.fill(tag, 64, 1000)
+            if sender is often:
+                sender.engine.run()
+                sender.engine.device.network.uses()
+        sender.engine.run()
+    uses = [[(use.name, use.nbytes) for use in sender.engine.device.network.uses()] for sender in (once, often)]
+
+    assert uses[0] == uses[1]
+    assert uses[0]
