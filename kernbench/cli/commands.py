@@ -17,6 +17,8 @@ COMMANDS = (
     CommandEntry("check", "kernbench.cli.check", "check", "Find every error in kernels, benches, topologies."),
     CommandEntry("compile", "kernbench.cli.compile", "compile_", "Show what the compiler makes of a kernel."),
     CommandEntry("inspect", "kernbench.cli.inspect", "inspect", "Show source lines beside the ops they became."),
+    CommandEntry("log", "kernbench.cli.log", "log", "Show the records of an op log, or what they add up to."),
+    CommandEntry("diff", "kernbench.cli.log", "diff", "Compare two op logs."),
     CommandEntry("list", "kernbench.cli.list_", "list_", "List kernels, topologies, passes, micro-ops, errors."),
     CommandEntry("probe", "kernbench.cli.probe", "probe", "Measure traffic patterns, hold them against closed forms."),
     CommandEntry("replay", "kernbench.cli.replay", "replay", "Drive a device from a file of messages."),

@@ -11,6 +11,7 @@ OWN_ERRORS: dict[str, str] = {
     "E_INPUT_FILE": "a file named on the command line cannot be read",
     "E_KERNEL_FILE": "there is no kernel file of that name",
     "E_RUN_DIR": "a run directory is damaged, or its files were changed",
+    "E_LOG_RECORD": "a line of an op log is no record",
     "E_BENCH_NEEDED": "a run needs a bench file that says what to run",
     "E_OPTION": "an option has a value that it may not have, or two options contradict each other",
     "E_EXPLAIN_WHAT": "`explain` knows no such code or topic",

@@ -98,7 +98,7 @@ def _wrapped(text: str) -> str:
     """Paragraphs are filled; a line that begins with `- ` begins one of its own."""
     paragraphs: list[str] = []
     for line in textwrap.dedent(text).strip("\n").splitlines():
-        if not line.strip() or not paragraphs or line.startswith("- "):
+        if not line.strip() or not paragraphs or not paragraphs[-1] or line.startswith("- "):
             paragraphs.append(line.strip())
         else:
             paragraphs[-1] = f"{paragraphs[-1]} {line.strip()}".strip()

@@ -81,6 +81,7 @@ def write_run_dir(folder: Path, recorded: Recorded, bench: Path, result: Run, gr
         "bench.yaml": _whole_bench(bench, kernel.path),
         "topology.yaml": yaml.dump(graph.resolved_config(), Dumper=_Dumper, sort_keys=False).encode(),
         "op_log.jsonl": _log_bytes(result),
+        "run.json": (json.dumps(result.to_json(), indent=2) + "\n").encode(),
         "messages.jsonl": write_requests(result.sent.requests).encode(),
     }
     for digest, data in result.sent.buffers.items():

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import networkx as nx
 
 from kernbench.commands import (
+    Atomic,
     Command,
     CompositeTemplate,
     DmaRead,
@@ -67,6 +68,9 @@ def reads(command: Command) -> Iterator[TensorHandle]:
             yield from (h for h in (command.index, command.mask) if h is not None)
         case Gather():
             yield from (h for h in (command.index, command.mask) if h is not None)
+        case Atomic():
+            yield command.src
+            yield from (h for h in (command.compare, command.index, command.mask) if h is not None)
         case _:
             return
 
@@ -78,5 +82,7 @@ def writes(command: Command) -> Iterator[TensorHandle]:
             yield from (op.out for op in command.ops if op.out is not None and op.out.space == "tcm")
         case DmaRead(dst=dst) | Gather(dst=dst) | Recv(dst=dst):
             yield dst
+        case Atomic(dst=old) if old is not None:
+            yield old
         case _:
             return

@@ -6,6 +6,7 @@ Asks the scheduler's own planner; does not plan anything itself.
 from __future__ import annotations
 
 from kernbench.commands import (
+    Atomic,
     Command,
     CompositeTemplate,
     DmaRead,
@@ -35,6 +36,11 @@ def stages_of(command: Command, spec: PeSpec) -> list[StageNote]:
             return [StageNote("dma_read", handle.name, "command", 1, handle.nbytes, "the kernel loads it; at most")]
         case DmaWrite(src=handle) | Scatter(src=handle):
             return [StageNote("dma_write", handle.name, "command", 1, handle.nbytes, "the kernel stores it; at most")]
+        case Atomic(src=handle, dst=old):
+            notes = [StageNote("dma_write", handle.name, "command", 1, handle.nbytes, "an atomic's values; at most")]
+            if old is not None:
+                notes.append(StageNote("dma_read", old.name, "command", 1, old.nbytes, "the old values come back"))
+            return notes
         case ScalarLoad(dtype=dtype):
             return [StageNote("dma_read", "scalar", "command", 1, dtype.nbytes, "pe_cpu waits for it")]
         case ScalarStore(dtype=dtype):
