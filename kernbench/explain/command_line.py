@@ -74,6 +74,16 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         right=CommandLine(f"{_RUN} -o kept\nkernbench run --from kept", _FILES),
     ),
     Explanation(
+        code="E_LOG_RECORD",
+        story="""
+            An op log is JSON Lines with one record a line, and each record has the same fields. `log` and `diff` read
+            whole logs only: one that was cut or edited would give totals that mean nothing.
+        """,
+        wrong=CommandLine("kernbench log cut.jsonl", {"cut.jsonl": '{"seq": 1}\n'}),
+        says="cut.jsonl:1 is no record of an op log",
+        right=CommandLine(f"{_RUN} --op-log whole.jsonl\nkernbench log whole.jsonl --top 3", _FILES),
+    ),
+    Explanation(
         code="E_EXPLAIN_WHAT",
         story="`kernbench explain` without anything lists what can be explained: codes, metrics and topics.",
         wrong=CommandLine("kernbench explain netwrok"),
