@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kernbench.probe.metamorphic import KeyResult, Metamorphosis, Move
 from kernbench.probe.results import NBYTES, SWEEP_LABELS, Category, Check, ProbeCase, ProbeResult, RouteHop
 
 TITLES: dict[Category, str] = {
@@ -113,3 +114,43 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for row in (head, *rows):
         cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         yield f"  {'  '.join(cells)}".rstrip()
+
+
+def render_metamorphic(result: Metamorphosis) -> str:
+    """Which way time went for each key, the moves that went the wrong way, and the keys that change nothing."""
+    return "\n".join(_metamorphic_lines(result))
+
+
+def _metamorphic_lines(result: Metamorphosis) -> Iterator[str]:
+    yield f"metamorphic probe of {result.topology}: {len(result.keys)} keys, {len(result.workloads)} workloads"
+    yield f"workloads: {', '.join(result.workloads)}\n"
+    yield from table(("Key", "Value", "Faster by", "Doubled", "Halved"), [_key_row(key) for key in result.keys])
+    refused = [(key, move) for key in result.keys for move in key.moves if move.refused]
+    if refused:
+        yield "\nMoves that this topology refuses"
+        yield from (f"  {key.key} = {move.value}: {move.refused}" for key, move in refused)
+    contended = [(key, move, name) for key in result.keys for move, name in key.wrong if name in key.contended]
+    if contended:
+        yield "\nUnder contention, where that is possible"
+        yield from (f"  {key.key} = {move.value}: {name} went the wrong way" for key, move, name in contended)
+    yield f"\nKeys without any effect: {', '.join(result.without_effect) or 'none'}"
+    flagged = [(key, move, name) for key in result.keys for move, name in key.flagged]
+    for key, move, name in flagged:
+        yield f"[x] FAIL {key.key} = {move.value}: {name} went the wrong way"
+    if not flagged:
+        yield "[v] PASS no lone workload went the wrong way"
+
+
+def _key_row(key: KeyResult) -> list[str]:
+    moves = {move.direction: move for move in key.moves}
+    better = {"more": "more", "less": "less", "unknown": "-"}[key.better]
+    return [key.key, key.value, better, _went(moves.get("up")), _went(moves.get("down"))]
+
+
+def _went(move: Move | None) -> str:
+    if move is None:
+        return "-"
+    if move.refused:
+        return "refused"
+    parts = [f"{len(names)} {way}" for way, names in (("slower", move.slower), ("faster", move.faster)) if names]
+    return ", ".join(parts) or "same"

@@ -1,0 +1,122 @@
+"""Small workloads that between them use every part of a device: traffic, launches and kernels, each with its time.
+
+Each is a function of a topology. A lone workload has one flow or one PE at work, so a faster part can never make it
+slower; a contended one may. Does not know what is changed in a topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from kernbench import dtypes, session
+from kernbench.kernel import Kernel
+from kernbench.probe.catalog import catalog_of
+from kernbench.probe.measure import measure
+from kernbench.runtime.placement import On, Placement, Shard
+from kernbench.sim.topology_graph import TopologyGraph
+
+NBYTES = 4096
+HERE = On(0, 0, 0)
+HEAD = "import triton\nimport kernbench.language as tl\n\n\n@triton.jit\n"
+
+# 24 blocks through TCM, one after the other: DMA windows, the command queue, dispatch, vector lanes.
+STREAM = """
+def stream(X, Y, B: tl.constexpr):
+    for i in range(0, 24):
+        at = i * B + tl.arange(0, B)
+        tl.store(Y + at, tl.load(X + at) * 2.0 + 1.0)
+"""
+# Loads far ahead of what uses them: as many transfers under way as the window holds.
+AHEAD = """
+def ahead(X, Y, B: tl.constexpr):
+    total = tl.zeros((B,), tl.float32)
+    for i in tl.static_range(0, 20):
+        total += tl.load(X + i * B + tl.arange(0, B))
+    tl.store(Y + tl.arange(0, B), total)
+"""
+MATHS = """
+def maths(X, Y, B: tl.constexpr):
+    x = tl.load(X + tl.arange(0, B))
+    for i in range(0, 4):
+        x = tl.exp(x) + 1.0
+    tl.store(Y + tl.arange(0, B), x)
+"""
+PRODUCT = """
+def product(A, B, C, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
+    tl.composite(op="gemm", a=tl.ref(A, (M, K)), b=tl.ref(B, (K, N)), out=tl.ref(C, (M, N)))
+"""
+IDLE = """
+def idle(X):
+    pass
+"""
+# Dtypes of `macs_per_cycle`, as arrays hold them.
+ARRAYS = {
+    "fp16": dtypes.fp16, "bf16": dtypes.bf16, "fp32": dtypes.fp32, "fp8": dtypes.fp8e4nv, "int8": dtypes.i8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    name: str
+    contended: bool
+    time_ps: Callable[[TopologyGraph], int | None]  # None: the topology cannot play it
+
+
+def workloads_of(graph: TopologyGraph) -> tuple[Workload, ...]:
+    """Those that a topology can play."""
+    cases = [case for case in catalog_of(graph).cases if case.name in _chosen(graph)]
+    traffic = [Workload(case.name, case.category == "contention", partial(_traffic, case.name)) for case in cases]
+    rates = graph.spec.pe.pe_gemm.macs_per_cycle
+    products = [Workload(f"gemm {name}", False, partial(_product, name)) for name in ARRAYS if name in rates]
+    kernels = [
+        Workload(name, False, partial(_one_pe, text, block)) for name, text, block in
+        (("stream", STREAM, 1024), ("ahead", AHEAD, 256), ("maths", MATHS, 4096))
+    ]  # fmt: skip
+    everywhere = Workload("launch on every PE", True, _launch)
+    return (*traffic, *kernels, *products, everywhere)
+
+
+def _chosen(graph: TopologyGraph) -> set[str]:
+    """The nearest and the farthest of each kind are enough."""
+    names = {"pe-local-hbm", "pe-cross-half-hbm", "pe-cross-cube-hbm-worst", "contention-all-pes"}
+    rows = [case.name for case in catalog_of(graph).cases if case.category in ("h2d", "d2h")]
+    return {*names, "contention-all-cubes", "h2d-1hop", rows[-1]}
+
+
+def _traffic(name: str, graph: TopologyGraph) -> int | None:
+    case = next((case for case in catalog_of(graph).cases if case.name == name), None)
+    return None if case is None else max(measure(graph, case, NBYTES).total_ps)
+
+
+@cache
+def _kernel(text: str, constexprs: tuple[tuple[str, int], ...]) -> Kernel:
+    return session.compile(HEAD + text.strip() + "\n", dict(constexprs))
+
+
+def _time_ps(graph: TopologyGraph, kernel: Kernel, args: Mapping[str, Any], place: Placement) -> int:
+    placements = {name: place for name, value in args.items() if isinstance(value, np.ndarray)}
+    run = session.open(graph).run(kernel, args, placements=placements, mode="timing")
+    assert run.handle is not None
+    return run.handle.total_ps
+
+
+def _one_pe(text: str, block: int, graph: TopologyGraph) -> int:
+    x = np.zeros(24 * block, np.float32)
+    return _time_ps(graph, _kernel(text, (("B", block),)), {"X": x, "Y": np.zeros_like(x)}, HERE)
+
+
+def _product(name: str, graph: TopologyGraph) -> int:
+    m, k, n = 128, 256, 128
+    kind = ARRAYS[name].numpy
+    out = np.zeros((m, n), np.int32 if name == "int8" else np.float32)
+    args = {"A": np.zeros((m, k), kind), "B": np.zeros((k, n), kind), "C": out}
+    return _time_ps(graph, _kernel(PRODUCT, (("M", m), ("K", k), ("N", n))), args, HERE)
+
+
+def _launch(graph: TopologyGraph) -> int:
+    return _time_ps(graph, _kernel(IDLE, ()), {"X": np.zeros(len(graph.pe_tags()), np.float32)}, Shard(0))
