@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from kernbench.commands import (
+    ATOMIC_KINDS,
     Access,
     Affine,
     Assert,
+    Atomic,
     AxisIndex,
     Block,
     Buffer,
@@ -613,6 +615,22 @@ NODE: Codec = tagged(
     ),
     (Block, Codec(_write_block, _read_block)),
     (Exit, record(Exit, label=LABEL, moves=MOVES, span=SPAN)),
+    (
+        Atomic,
+        record(
+            Atomic,
+            id=UNSIGNED,
+            kind=one_of(ATOMIC_KINDS, "kind of atomic"),
+            src=HANDLE,
+            access=ACCESS,
+            compare=optional(HANDLE),
+            dst=optional(HANDLE),
+            index=optional(HANDLE),
+            mask=optional(HANDLE),
+            span=SPAN,
+            static=BOOL,
+        ),
+    ),
     (Send, record(Send, id=UNSIGNED, src=HANDLE, to=many(OPERAND), span=SPAN, static=BOOL)),
     (Recv, record(Recv, id=UNSIGNED, dst=HANDLE, source=many(OPERAND), span=SPAN, static=BOOL)),
     what="a node's kind",

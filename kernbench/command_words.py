@@ -22,8 +22,10 @@ from typing import Any
 
 from kernbench.address_map import WINDOW_BITS
 from kernbench.commands import (
+    ATOMIC_KINDS,
     Access,
     Affine,
+    Atomic,
     CompositeCmd,
     CompositeTemplate,
     DmaRead,
@@ -42,7 +44,7 @@ from kernbench.commands import (
 )
 from kernbench.numerics import MICRO_OPS
 
-Dma = DmaRead | DmaWrite | Gather | Scatter
+Dma = DmaRead | DmaWrite | Gather | Scatter | Atomic
 Message = Send | Recv
 Packable = CompositeTemplate | CompositeCmd | Dma | Message
 
@@ -55,6 +57,7 @@ OPCODES: dict[type, int] = {
     Scatter: 5,
     Send: 6,
     Recv: 7,
+    Atomic: 16,  # and on, one a kind
 }
 KINDS = ("gemm", *MICRO_OPS)
 _SCOPES = tuple(Scope)
@@ -141,10 +144,12 @@ class _Packer:
         terms = [value for value in _terms(access) if isinstance(value, Affine)]
         entry = (access.dtype, access.shape, _form(access), access.offset_bits)
         number = Tables.number(self.tables.accesses, entry)
-        head = struct.pack("<BBHI", OPCODES[type(command)], len(terms), number & 0xFFFF, command.id & 0xFFFFFFFF)
+        opcode = OPCODES[type(command)] + (ATOMIC_KINDS.index(command.kind) if isinstance(command, Atomic) else 0)
+        head = struct.pack("<BBHI", opcode, len(terms), number & 0xFFFF, command.id & 0xFFFFFFFF)
         address = struct.pack("<Q", self.value(access.base) & (1 << 64) - 1)
         tcm = command.dst if isinstance(command, DmaRead | Gather) else command.src
-        more = [command.index, command.mask] if isinstance(command, Gather | Scatter) else []
+        more = [command.index, command.mask] if isinstance(command, Gather | Scatter | Atomic) else []
+        more += [command.compare, command.dst] if isinstance(command, Atomic) else []
         handles = [self.handle(handle) for handle in (tcm, *more) if handle is not None]
         return b"".join([head, address, *handles, *(self.term(term) for term in terms)])
 

@@ -424,6 +424,34 @@ class Scatter:
         return DMA_BYTES + DMA_TERM_BYTES * self.access.run_time_terms + extra
 
 
+ATOMIC_KINDS = ("add", "max_elem", "min_elem", "and", "or", "xor", "xchg", "cas")
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """Elements in memory changed where they lie, at the controller that owns them, in the order of the lanes.
+
+    `kind`: a micro-op of (old, `src`); `xchg` writes `src`; `cas` writes it where the old value equals `compare`.
+    Atomics of several PEs happen in the order of simulated time. `dst` gets the old values, 0 in stopped lanes.
+    """
+
+    id: int
+    kind: str
+    src: TensorHandle
+    access: Access
+    compare: TensorHandle | None = None
+    dst: TensorHandle | None = None
+    index: TensorHandle | None = None
+    mask: TensorHandle | None = None
+    span: Span | None = None
+    static: bool = False
+
+    @property
+    def logical_bytes(self) -> int:
+        extra = HANDLE_BYTES * sum(h is not None for h in (self.index, self.mask, self.compare, self.dst))
+        return DMA_BYTES + DMA_TERM_BYTES * self.access.run_time_terms + extra
+
+
 @dataclass(frozen=True, slots=True)
 class ScalarLoad:
     """Register `dst` ← memory at logical byte `address`; PE_CPU waits for it. Not done where a pred is false."""
@@ -581,6 +609,7 @@ Command = (
     | ScalarLoad
     | ScalarStore
     | ReadScalar
+    | Atomic
     | Send
     | Recv
     | Wait

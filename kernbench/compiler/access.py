@@ -13,6 +13,7 @@ from kernbench.compiler.emitter import Emitter
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.pointers import as_pointers
 from kernbench.compiler.residual import (
+    AtomicBlock,
     BlockOperand,
     BlockRef,
     LoadBlock,
@@ -21,7 +22,7 @@ from kernbench.compiler.residual import (
     StoreBlock,
     StoreScalar,
 )
-from kernbench.compiler.shapes import broadcast, broadcast_shapes
+from kernbench.compiler.shapes import broadcast, broadcast_shapes, reshape
 from kernbench.compiler.symbolic import filled
 from kernbench.compiler.values import (
     NONE,
@@ -159,6 +160,37 @@ def _store_block(emitter: Emitter, pointer: PtrBlock, value: Value, mask: Value,
     emitter.emit(StoreBlock(access, source, index, lane_block, at))
 
 
+def element_of(function: str, pointer: Value, at: Place) -> DType:
+    """What a pointer or a block of them points to."""
+    if isinstance(pointer, Pointer | PtrBlock):
+        return pointer.element
+    raise pointer_expected(function, pointer, at)
+
+
+def atomic(emitter: Emitter, kind: str, pointer: Value, value: Value, compare: Value, mask: Value, at: Place) -> Value:
+    """The elements before they were changed. A single pointer is a block of one lane whose result is a scalar."""
+    assert isinstance(pointer, Pointer | PtrBlock)
+    element = pointer.element
+    shape = broadcast_shapes(at, pointer, value, compare, mask)
+    if isinstance(pointer, PtrBlock) and shape != pointer.shape:
+        message = f"pointers of shape {shape_text(pointer.shape)} do not take values or masks of {shape_text(shape)}"
+        raise fault("E_SHAPE_MISMATCH", message, at, help="an atomic needs one pointer a lane: broadcast the pointers")
+    lane_shape = shape if isinstance(pointer, PtrBlock) else (1,)
+    block = as_pointers(emitter, pointer, lane_shape, at)
+    if isinstance(mask, Block) and mask.shape == ():
+        mask = read_scalar(emitter, mask, at)
+    lanes = _lanes(emitter, mask, lane_shape, at)
+    source = _stored(emitter, value, element, lane_shape, at)
+    wanted = None if compare == NONE else _stored(emitter, compare, element, lane_shape, at)
+    if masks.is_nothing(lanes):
+        result = _all_other(emitter, None, element, lane_shape, at)
+    else:
+        access, index, lane_block = _access(emitter, block, lanes, at)
+        result = emitter.new_block(element, lane_shape)
+        emitter.emit(AtomicBlock(result, kind, access, source, wanted, index, lane_block, at))
+    return Block(result) if isinstance(pointer, PtrBlock) else reshape(emitter, Block(result), (), at)
+
+
 def _stored(emitter: Emitter, value: Value, element: DType, shape: Shape, at: Place) -> BlockRef:
     """The value as a block of the pointee's type."""
     converted = cast(emitter, value, element, at)
@@ -174,7 +206,7 @@ def _stored(emitter: Emitter, value: Value, element: DType, shape: Shape, at: Pl
 def _load_scalar(emitter: Emitter, pointer: Pointer, mask: Value, other: Value, at: Place) -> Value:
     for what, value in (("mask", mask), ("other", other)):
         if is_block(value):
-            raise _block_with_scalar("tl.load", what, value, at)
+            raise block_with_scalar("tl.load", what, value, at)
     element = pointer.element
     fallback: Operand = 0.0 if element.is_float else 0
     if other != NONE:
@@ -199,7 +231,7 @@ def _preds(emitter: Emitter, mask: Value, at: Place) -> tuple[Operand, ...]:
 def _store_scalar(emitter: Emitter, pointer: Pointer, value: Value, mask: Value, at: Place) -> None:
     for what, argument in (("value", value), ("mask", mask)):
         if is_block(argument):
-            raise _block_with_scalar("tl.store", what, argument, at)
+            raise block_with_scalar("tl.store", what, argument, at)
     preds = _preds(emitter, mask, at)
     if isinstance(value, Const):
         value = cast(emitter, value, pointer.element, at)
@@ -212,7 +244,7 @@ def _store_scalar(emitter: Emitter, pointer: Pointer, value: Value, mask: Value,
     emitter.emit(StoreScalar(pointer.address, operand, pointer.element, scalar.dtype, preds, at))
 
 
-def _block_with_scalar(function: str, what: str, value: Value, at: Place) -> Fault:
+def block_with_scalar(function: str, what: str, value: Value, at: Place) -> Fault:
     return fault(
         "E_SCALAR_EXPECTED",
         f"`{what}` of {function} is {type_text(value)}, but the pointer is a single one",

@@ -389,7 +389,7 @@ class _Rewriter:
 def map_handles(node: Node, change: Callable[[TensorHandle], TensorHandle]) -> Node:
     """A command with each of its handles changed."""
     fields: dict[str, Any] = {}
-    for name in ("dst", "src", "index", "mask", "other"):
+    for name in ("dst", "src", "compare", "index", "mask", "other"):
         value = getattr(node, name, None)
         if isinstance(value, TensorHandle):
             fields[name] = change(value)

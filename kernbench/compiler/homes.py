@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from kernbench.commands import Int, Move, Reg, TensorHandle, affine, contiguous_strides
 from kernbench.compiler.handles import in_slot
 from kernbench.compiler.residual import (
+    AtomicBlock,
     BlockCarry,
     BlockOp,
     BlockRef,
@@ -96,6 +97,7 @@ class Homes:
     rings: dict[int, list[Ring]]  # by the first slot's root of the region that turns them: `ring_key`
     n_registers: int
     live_after: dict[int, frozenset[int]]  # by id() of each CompositeCall: roots needed after it
+    read: frozenset[int]  # blocks that something reads
     unnamed: set[int] = field(default_factory=set)  # buffers that no kernel name has been seen for
 
     def handle(self, ref: BlockRef) -> TensorHandle:
@@ -124,6 +126,8 @@ def read_blocks(instr: Instr) -> list[BlockRef]:
             return [instr.a, instr.b, *([instr.acc] if instr.acc else [])]
         case LoadBlock():
             return [ref for ref in (instr.other, instr.index, instr.mask) if isinstance(ref, BlockRef)]
+        case AtomicBlock():
+            return [ref for ref in (instr.value, instr.compare, instr.index, instr.mask) if ref is not None]
         case StoreBlock():
             return [ref for ref in (instr.value, instr.index, instr.mask) if ref is not None]
         case WaitFor():
@@ -146,7 +150,9 @@ def composite_reads(call: CompositeCall) -> list[BlockRef]:
 def written_blocks(instr: Instr) -> list[BlockRef]:
     """Blocks that a plain instruction makes."""
     match instr:
-        case BlockOp() | IndexBlock() | MaskBlock() | Reshape() | Dot() | LoadBlock() | CopyBlock() | RecvBlock():
+        case BlockOp() | IndexBlock() | MaskBlock() | Reshape() | Dot() | CopyBlock():
+            return [instr.result]
+        case LoadBlock() | AtomicBlock() | RecvBlock():
             return [instr.result]
         case CompositeCall():
             results = [new for _, new in instr.updates]
@@ -410,7 +416,7 @@ def find_homes(residual: Residual) -> Homes:
     classes = Classes(liveness.edges, layouts)
     instrs = list(_walk(residual.body))
     _merge_yields(instrs, classes)
-    homes = Homes(layouts, {}, {}, {}, {}, {}, len(residual.register_dtypes), liveness.live_after)
+    homes = Homes(layouts, {}, {}, {}, {}, {}, len(residual.register_dtypes), liveness.live_after, _read(instrs))
     groups = _find_rings(instrs, classes, liveness)
     _merge_rest(instrs, classes)
     _number(instrs, classes, groups, homes)
@@ -422,6 +428,17 @@ def _walk(body: tuple[Instr, ...]) -> Iterable[Instr]:
         yield instr
         for region in regions(instr):
             yield from _walk(region)
+
+
+def _read(instrs: list[Instr]) -> frozenset[int]:
+    found: set[int] = set()
+    for instr in instrs:
+        found.update(ref.id for ref in read_blocks(instr))
+        if isinstance(instr, ForRegion | WhileRegion | IfRegion):
+            found.update(ref.id for carry in instr.blocks for ref in (carry.init, *carry.nexts) if ref is not None)
+        elif isinstance(instr, ExitRegion):
+            found.update(value.id for _, value in instr.blocks)
+    return frozenset(found)
 
 
 def _merge_yields(instrs: list[Instr], classes: Classes) -> None:

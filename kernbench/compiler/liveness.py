@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kernbench.commands import (
+    Atomic,
     Block,
     CompositeTemplate,
     DmaRead,
@@ -191,6 +192,8 @@ def steps(node: Node) -> list[tuple[set[int], set[int]]]:
             return [(tcm_handles([node.src]), set())]
         case Recv():
             return [(set(), tcm_handles([node.dst]))]
+        case Atomic():
+            return [(tcm_handles([node.src, node.compare, node.index, node.mask]), tcm_handles([node.dst]))]
         case ReadScalar():
             return [(tcm_handles([node.src]), set())]
         case Wait():

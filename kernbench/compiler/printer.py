@@ -22,6 +22,7 @@ from kernbench.commands import (
     Access,
     Affine,
     Assert,
+    Atomic,
     AxisIndex,
     Block,
     CompositeTemplate,
@@ -220,6 +221,10 @@ class Printer:
                 body += self.handle(node.dst)
             case Scatter():
                 body = f"scatter    {self.handle(node.src)} -> {self.access(node.access)}{self._lanes(node)}"
+            case Atomic():
+                compare = "" if node.compare is None else f" compare={self.handle(node.compare)}"
+                body = f"atomic.{node.kind} {self.handle(node.src)}{compare} -> {self.access(node.access)}"
+                body += self._lanes(node) + ("" if node.dst is None else f" old={self.handle(node.dst)}")
             case ScalarLoad():
                 body = (
                     f"load       {self._word(node.address, node.dtype, node.preds)} other={self.value(node.other)} -> "
@@ -246,7 +251,7 @@ class Printer:
     def _other(self, other: Any) -> str:
         return "" if other is None else f" other={self.either(other)}"
 
-    def _lanes(self, node: Gather | Scatter) -> str:
+    def _lanes(self, node: Gather | Scatter | Atomic) -> str:
         index = "" if node.index is None else f" index={self.handle(node.index)}"
         mask = "" if node.mask is None else f" mask={self.handle(node.mask)}"
         return index + mask

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernbench.commands import (
     Affine,
+    Atomic,
     AxisIndex,
     CompositeTemplate,
     DmaRead,
@@ -40,6 +41,7 @@ KINDS: Mapping[type, str] = {
     DmaWrite: "dma_write",
     Gather: "gather",
     Scatter: "scatter",
+    Atomic: "atomic",
     ScalarLoad: "scalar_load",
     ScalarStore: "scalar_store",
     ReadScalar: "read_scalar",

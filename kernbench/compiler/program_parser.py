@@ -14,6 +14,7 @@ from typing import Any
 from kernbench.commands import (
     UNALLOCATED,
     Assert,
+    Atomic,
     Block,
     Buffer,
     CompositeTemplate,
@@ -246,6 +247,8 @@ class _Parser:
         read = _COMMANDS.get(word)
         if read is not None:
             node: Node = read(self, words, number)
+        elif word.startswith("atomic."):
+            node = self.atomic(words, number, word.removeprefix("atomic."))
         elif word == "composite":
             node = self.composite(words, number, depth)
         else:
@@ -255,7 +258,7 @@ class _Parser:
             raise words.fail("the end of the line")
         if not static:
             return node
-        if not isinstance(node, CompositeTemplate | DmaRead | Gather | ScalarLoad | ReadScalar | Send | Recv):
+        if not isinstance(node, CompositeTemplate | DmaRead | Gather | Atomic | ScalarLoad | ReadScalar | Send | Recv):
             raise words.fail("a command that can be static")
         return replace(node, static=True)
 
@@ -311,6 +314,14 @@ class _Parser:
         access = words.access()
         index, mask = words.option("index", words.handle), words.option("mask", words.handle)
         return Scatter(number, source, access, index, mask, words.line.span)
+
+    def atomic(self, words: Words, number: int, kind: str) -> Atomic:
+        source, compare = words.handle(), words.option("compare", words.handle)
+        words.expect("->")
+        access = words.access()
+        index, mask = words.option("index", words.handle), words.option("mask", words.handle)
+        old = words.option("old", words.handle)
+        return Atomic(number, kind, source, access, compare, old, index, mask, words.line.span)
 
     def load(self, words: Words, number: int) -> ScalarLoad:
         address, dtype, preds = words.word()

@@ -131,6 +131,20 @@ class StoreBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class AtomicBlock:
+    """result = the elements before they were changed, as `commands.Atomic` says; `value` is of the pointee's type."""
+
+    result: BlockRef
+    kind: str
+    access: Access
+    value: BlockRef
+    compare: BlockRef | None
+    index: BlockRef | None
+    mask: BlockRef | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class LoadScalar:
     result: int  # register
     address: Int
@@ -334,6 +348,7 @@ Instr = (
     | Dot
     | LoadBlock
     | StoreBlock
+    | AtomicBlock
     | LoadScalar
     | StoreScalar
     | BlockToScalar

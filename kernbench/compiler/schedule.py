@@ -17,6 +17,7 @@ from kernbench.commands import (
     Access,
     Affine,
     Assert,
+    Atomic,
     Block,
     CompositeTemplate,
     DmaRead,
@@ -190,7 +191,7 @@ def _touched(node: Node) -> set[int]:
 def _writes_nothing(body: tuple[Node, ...]) -> bool:
     """True where no command of the loop writes memory or leaves the loop; behind a message others may have written."""
     for node in walk(body):
-        if isinstance(node, DmaWrite | Scatter | ScalarStore | Send | Recv | Exit | Assert):
+        if isinstance(node, DmaWrite | Scatter | Atomic | ScalarStore | Send | Recv | Exit | Assert):
             return False
         if isinstance(node, CompositeTemplate) and any(op.out and op.out.space == "hbm" for op in node.ops):
             return False

@@ -14,6 +14,7 @@ from kernbench.commands import (
     Access,
     Affine,
     Assert,
+    Atomic,
     Block,
     CompositeTemplate,
     DmaRead,
@@ -84,6 +85,7 @@ def moves_of(node: Node) -> tuple[Move, ...]:
 class _Slice:
     registers: set[int] = field(default_factory=set)
     buffers: set[int] = field(default_factory=set)
+    atomics: bool = False  # the values that atomics leave in memory are needed
     messages: bool = False  # something that is needed comes from another PE, which runs the same program
     changed: bool = True
 
@@ -98,6 +100,11 @@ class _Slice:
             self.buffers.add(handle.id)
             self.changed = True
 
+    def need_atomics(self) -> None:
+        """What one atomic finds in memory others may have left there."""
+        self.changed |= not self.atomics
+        self.atomics = True
+
     def need_messages(self) -> None:
         self.changed |= not self.messages
         self.messages = True
@@ -111,6 +118,10 @@ class _Slice:
                 self.need(node.access, node.src)
             case Gather() | Scatter():
                 self.need(node.access, node.dst if isinstance(node, Gather) else node.src)
+                self.need_block(node.index)
+                self.need_block(node.mask)
+            case Atomic():
+                self.need(node.access, node.src, node.compare, node.dst)
                 self.need_block(node.index)
                 self.need_block(node.mask)
             case ScalarLoad() | ScalarStore():
@@ -146,6 +157,10 @@ class _Slice:
                     self.need(tuple(op.extra.values()))
                     for handle in op.operands.values():
                         self.need_block(handle)
+            case Atomic() if is_static(node, self):
+                self.need_atomics()
+                self.need_block(node.src)
+                self.need_block(node.compare)
             case Recv() if node.dst.id in self.buffers:
                 self.need_messages()
             case Send() if self.messages:
@@ -164,6 +179,8 @@ def is_static(node: Node, slice_: _Slice) -> bool:
             return any(op.out is not None and op.out.space == "tcm" and op.out.id in slice_.buffers for op in node.ops)
         case DmaRead() | Gather() | Recv():
             return node.dst.id in slice_.buffers
+        case Atomic():
+            return slice_.atomics or (node.dst is not None and node.dst.id in slice_.buffers)
         case Send():
             return slice_.messages
         case ScalarLoad() | ReadScalar():
@@ -184,7 +201,7 @@ def _mark(node: Node, slice_: _Slice) -> Node:
             return replace(node, header=_marked(node.header, slice_), body=_marked(node.body, slice_))
         case If():
             return replace(node, then=_marked(node.then, slice_), orelse=_marked(node.orelse, slice_))
-        case CompositeTemplate() | DmaRead() | Gather() | ScalarLoad() | ReadScalar() | Send() | Recv():
+        case CompositeTemplate() | DmaRead() | Gather() | Atomic() | ScalarLoad() | ReadScalar() | Send() | Recv():
             return replace(node, static=True) if is_static(node, slice_) else node
         case _:
             return node

@@ -13,6 +13,7 @@ from kernbench.commands import (
     Access,
     Affine,
     Assert,
+    Atomic,
     Buffer,
     CompositeTemplate,
     DmaRead,
@@ -40,6 +41,7 @@ from kernbench.compiler.handles import broadcast, gemm_op, in_slot
 from kernbench.compiler.homes import Homes
 from kernbench.compiler.residual import (
     AssertScalar,
+    AtomicBlock,
     BlockOp,
     BlockOperand,
     BlockRef,
@@ -238,6 +240,17 @@ class TLContext:
     def _lanes(self, ref: BlockRef | None, access: Access) -> TensorHandle | None:
         return None if ref is None else broadcast(self.handle(ref), access.shape)
 
+    def atomic_block(self, instr: AtomicBlock) -> None:
+        access = instr.access
+        value, compare, index, mask = (
+            self._lanes(ref, access) for ref in (instr.value, instr.compare, instr.index, instr.mask)
+        )
+        assert value is not None
+        old = self.handle(instr.result) if instr.result.id in self.homes.read else None
+        self.nodes.append(
+            Atomic(self.command_id(), instr.kind, value, access, compare, old, index, mask, instr.place.span)
+        )
+
     def load_scalar(self, instr: LoadScalar) -> None:
         self.nodes.append(
             ScalarLoad(
@@ -320,6 +333,7 @@ PLAIN: dict[type, Any] = {
     Dot: TLContext.dot,
     LoadBlock: TLContext.load_block,
     StoreBlock: TLContext.store_block,
+    AtomicBlock: TLContext.atomic_block,
     LoadScalar: TLContext.load_scalar,
     StoreScalar: TLContext.store_scalar,
     BlockToScalar: TLContext.block_to_scalar,

@@ -17,6 +17,7 @@ from typing import Any
 from kernbench.commands import Access, Affine, AxisIndex, IndexOp, Move, Reg
 from kernbench.compiler.residual import (
     AssertScalar,
+    AtomicBlock,
     BlockCarry,
     BlockOp,
     BlockRef,
@@ -35,8 +36,8 @@ from kernbench.compiler.residual import (
     LoadBlock,
     LoadScalar,
     MaskBlock,
-    RecvBlock,
     Parameter,
+    RecvBlock,
     Reshape,
     Residual,
     ScalarOp,
@@ -215,7 +216,7 @@ def _dot(p: Printer, i: Dot) -> str:
     return f"{typed_block(i.result)} = dot {block(i.a)}, {block(i.b)}{acc}"
 
 
-def _tcm_parts(p: Printer, i: LoadBlock | StoreBlock) -> str:
+def _tcm_parts(p: Printer, i: LoadBlock | StoreBlock | AtomicBlock) -> str:
     index = f" index={block(i.index)}" if i.index is not None else ""
     return index + (f" mask={block(i.mask)}" if i.mask is not None else "")
 
@@ -227,6 +228,12 @@ def _load_block(p: Printer, i: LoadBlock) -> str:
 
 def _store_block(p: Printer, i: StoreBlock) -> str:
     return f"store {p.access(i.access)}{_tcm_parts(p, i)} <- {block(i.value)}"
+
+
+def _atomic_block(p: Printer, i: AtomicBlock) -> str:
+    compare = "" if i.compare is None else f" compare={block(i.compare)}"
+    place = f"{p.access(i.access)}{_tcm_parts(p, i)}"
+    return f"{typed_block(i.result)} = atomic {i.kind} {place} <- {block(i.value)}{compare}"
 
 
 def _load_scalar(p: Printer, i: LoadScalar) -> str:
@@ -289,6 +296,7 @@ LINES: Mapping[type, Callable[[Printer, Any], str]] = {
     Dot: _dot,
     LoadBlock: _load_block,
     StoreBlock: _store_block,
+    AtomicBlock: _atomic_block,
     LoadScalar: _load_scalar,
     StoreScalar: _store_scalar,
     BlockToScalar: _block_to_scalar,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernbench.commands import DmaRead, DmaWrite, Gather, Operand, Reg, Scatter, TensorHandle
+from kernbench.commands import Atomic, DmaRead, DmaWrite, Gather, Operand, Reg, Scatter, TensorHandle
 from kernbench.dtypes import DType, cast
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import Part, affine_ints, place_number, whole_window
@@ -29,41 +29,48 @@ from kernbench.sim.registers import Registers, reader, tuple_reader
 from kernbench.sim.tcm import handle_range
 from kernbench.sim.windows import Window, Windows
 
-Template = DmaRead | DmaWrite | Gather | Scatter
+Template = DmaRead | DmaWrite | Gather | Scatter | Atomic
 Array = NDArray[Any]
 _NAMES: dict[type[Template], str] = {
     DmaRead: "dma_read",
     DmaWrite: "dma_write",
     Gather: "gather",
     Scatter: "scatter",
+    Atomic: "atomic",
 }
 
 
 class DmaForm:
-    """A template prepared once. `blocks` are its TCM handles: the one moved first, then index, mask and `other`."""
+    """A template prepared once. `blocks` are its TCM handles: the one moved first, then those beside it, and the
+    result of an atomic last."""
 
     __slots__ = (
-        "_addresses", "_footprints", "_known_footprints", "_other", "access", "blocks", "index", "is_read", "lazy",
-        "mask", "name", "name_id", "other", "params_id", "src_id", "static", "template", "used",
+        "_addresses", "_footprints", "_known_footprints", "_other", "access", "blocks", "command", "compare", "index",
+        "is_read", "lazy", "mask", "name", "name_id", "other", "params_id", "result", "src_id", "static", "template",
+        "used",
     )  # fmt: skip
 
     def __init__(self, template: Template, context: FormContext) -> None:
         self.template = template
         self.is_read = isinstance(template, DmaRead | Gather)
-        self.static = isinstance(template, DmaRead | Gather) and template.static
+        self.static = isinstance(template, DmaRead | Gather | Atomic) and template.static
         moved = template.dst if isinstance(template, DmaRead | Gather) else template.src
-        self.index = template.index if isinstance(template, Gather | Scatter) else None
-        self.mask = template.mask if isinstance(template, Gather | Scatter) else None
+        self.index = template.index if isinstance(template, Gather | Scatter | Atomic) else None
+        self.mask = template.mask if isinstance(template, Gather | Scatter | Atomic) else None
+        self.compare = template.compare if isinstance(template, Atomic) else None
+        self.result = template.dst if isinstance(template, Atomic) else None
         self.lazy = self.index is not None or self.mask is not None  # addresses are in TCM: found at issue
         given = template.other if isinstance(template, DmaRead | Gather) else None
         self.other = given if isinstance(given, TensorHandle) else None
         self._other = _other_reader(None if isinstance(given, TensorHandle) else given, moved.dtype, context.dtypes)
-        self.blocks = [moved, *(h for h in (self.index, self.mask, self.other) if h is not None)]
-        self.name = _NAMES[type(template)]
+        beside = (self.index, self.mask, self.other, self.compare, self.result)
+        self.blocks = [moved, *(h for h in beside if h is not None)]
+        self.name = f"atomic_{template.kind}" if isinstance(template, Atomic) else _NAMES[type(template)]
+        self.command: type[DmaCommand] = DmaCommand
         self.name_id = context.log.intern(self.name)
         self.src_id = context.place(template.span)
         self.params_id = context.log.intern_params({"template": template.id})
-        self.access = AccessForm(template.access, self.lazy, context.taint)
+        self.access = AccessForm(template.access, self.lazy or isinstance(template, Atomic), context.taint)
         self._addresses = tuple_reader([block.address for block in self.blocks])
         self._footprints = context.footprints
         self._known_footprints: dict[tuple[int, ...], Footprint] = {}
@@ -76,7 +83,7 @@ class DmaForm:
         footprint = self._known_footprints.get(addresses)
         if footprint is None:
             footprint = self._known_footprints[addresses] = self._footprint(addresses, registers, parts)
-        command = DmaCommand(self, origin, program, footprint, addresses, parts)
+        command = self.command(self, origin, program, footprint, addresses, parts)
         command.moves_values = parts.computes or self.static
         if command.moves_values:
             command.other = self._other(registers) if self._other is not None else None
@@ -95,6 +102,8 @@ class DmaForm:
         ]
         if self.is_read:
             return self._footprints.make(ranges[1:], ranges[:1])
+        if self.result is not None:
+            return self._footprints.make(ranges[:-1], ranges[-1:])
         return self._footprints.make(ranges, ())
 
 

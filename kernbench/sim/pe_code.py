@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kernbench.commands import (
     Assert,
+    Atomic,
     Block,
     CompositeTemplate,
     DmaRead,
@@ -313,8 +314,8 @@ class Code:
             case Exit():
                 self._exit(node)
             case (
-                CompositeTemplate() | DmaRead() | DmaWrite() | Gather() | Scatter() | ScalarLoad() | ScalarStore()
-                | ReadScalar() | Wait()
+                CompositeTemplate() | DmaRead() | DmaWrite() | Gather() | Scatter() | Atomic() | ScalarLoad()
+                | ScalarStore() | ReadScalar() | Wait()
             ):  # fmt: skip
                 self._add(self._make_command(node, self._here(), self.context))
 

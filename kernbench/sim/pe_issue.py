@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from kernbench.commands import (
+    Atomic,
     CompositeTemplate,
     DmaRead,
     DmaWrite,
@@ -27,9 +28,11 @@ from kernbench.dtypes import DType, cast
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import Part, affine_ints
 from kernbench.sim.access_form import scalar_part
+from kernbench.sim.atomic_command import AtomicCommand
 from kernbench.sim.composite_command import CompositeCommand
 from kernbench.sim.composite_form import CompositeForm
 from kernbench.sim.dma_command import DmaForm, checked_range, require_writable
+from kernbench.sim.dma_command import Template as Dma
 from kernbench.sim.engines.server import Origin
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.form_context import FormContext
@@ -57,7 +60,7 @@ def make_command(node: Node, at: int, context: FormContext) -> Instruction:
     match node:
         case CompositeTemplate():
             return DispatchStep(_CompositeMaker(node, context), node, at, context)
-        case DmaRead() | DmaWrite() | Gather() | Scatter():
+        case DmaRead() | DmaWrite() | Gather() | Scatter() | Atomic():
             return DispatchStep(_DmaMaker(node, context), node, at, context)
         case ReadScalar():
             return ReadScalarStep(node, at, context)
@@ -99,8 +102,10 @@ class _CompositeMaker:
 class _DmaMaker:
     __slots__ = ("form", "used")
 
-    def __init__(self, node: DmaRead | DmaWrite | Gather | Scatter, context: FormContext) -> None:
+    def __init__(self, node: Dma, context: FormContext) -> None:
         self.form = DmaForm(node, context)
+        if isinstance(node, Atomic):
+            self.form.command = AtomicCommand
         self.used = self.form.used
 
     def make(self, cpu: PeCpu, origin: Origin) -> Command:
@@ -113,7 +118,7 @@ class DispatchStep:
     __slots__ = ("_cost_ps", "_form", "_maker", "_nbytes", "_span", "next")
 
     def __init__(
-        self, maker: _CompositeMaker | _DmaMaker, node: CompositeTemplate | DmaRead | DmaWrite | Gather | Scatter,
+        self, maker: _CompositeMaker | _DmaMaker, node: CompositeTemplate | Dma,
         at: int, context: FormContext,
     ) -> None:  # fmt: skip
         self._maker: _Maker = maker

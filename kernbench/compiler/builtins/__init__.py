@@ -1,6 +1,7 @@
 """The functions of the language, a file a family; importing this package fills the one table."""
 
 from kernbench.compiler.builtins import (
+    atomics,
     composite,
     creation,
     hints,
@@ -24,6 +25,7 @@ from kernbench.compiler.builtins.registry import BUILTINS, call
 
 __all__ = [
     "BUILTINS",
+    "atomics",
     "call",
     "composite",
     "creation",
