@@ -13,7 +13,10 @@ from kernbench.runtime.placement import DeviceShape
 from kernbench.sim.component import Courier
 from kernbench.sim.engine import GraphEngine
 from kernbench.sim.io_cpu import IoCpu
+from kernbench.sim.windows import Windows
 from tests.sim.launch_helpers import Host, a_program, tensor_arg
+from tests.sim.pe_helpers import Bench
+from tests.sim.pe_helpers import program as bench_program
 from tests.sim.test_launch import graph_of, sets_of
 from tests.sim.test_launch_real import fails_on, launch, program
 
@@ -112,3 +115,14 @@ def test_a_first_launch_takes_longer_by_exactly_its_code_fetch() -> None:
     assert "code_fetch" not in second.terms_ps
     kernels = [record.t_start_ps for record in engine.op_log.where(op_kind="kernel")]
     assert max(record.t_end_ps for record in fetches) < min(kernels)
+
+
+def test_without_a_stamp_a_pe_starts_when_its_launch_arrives() -> None:
+    bench = Bench(topology="ahbm_2x2")
+    results: list[Any] = []
+    for at, tag in ((0, (0, 0, 0)), (5_000, (0, 3, 7))):
+        context = bench.context(bench_program([], tensors=0), Windows(()))
+        bench.clock.call_at(at, bench.pes[tag].launch, context, None, results.append)
+    bench.clock.run()
+
+    assert [0, 5_000] == [result.exec_start_ps for result in results]
