@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from kernbench.dtypes import cast, from_numpy
+
 Extra = Mapping[str, Any]
 
 
@@ -62,8 +64,19 @@ def _scan(function: np.ufunc, x: Any, extra: Extra) -> Any:
     """Running results along an axis, each step rounded to the type of x, from the last position on if `reverse`."""
     axis = extra["axis"]
     if extra["reverse"]:
-        return np.flip(function.accumulate(np.flip(x, axis=axis), axis=axis, dtype=x.dtype), axis=axis)
-    return function.accumulate(x, axis=axis, dtype=x.dtype)
+        return np.flip(_running(function, np.flip(x, axis=axis), axis), axis=axis)
+    return _running(function, x, axis)
+
+
+def _running(function: np.ufunc, x: Any, axis: int) -> Any:
+    dtype = from_numpy(x.dtype)
+    if dtype is None or not (dtype.is_float and dtype.bits == 8):
+        return function.accumulate(x, axis=axis, dtype=x.dtype)
+    # NumPy does not saturate, so step by step
+    lines = np.moveaxis(np.array(x), axis, 0)
+    for step in range(1, len(lines)):
+        lines[step] = cast(function(lines[step - 1].astype(np.float32), lines[step].astype(np.float32)), dtype)
+    return np.moveaxis(lines, 0, axis)
 
 
 def cumsum(x: Any, extra: Extra) -> Any:
