@@ -123,6 +123,23 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         right=_run('x_ptr=x, n=64, mode="data"'),
     ),
     Explanation(
+        code="E_OPTION_UNKNOWN",
+        story="""
+            `kb.open` takes a topology and the engine's options: `hops`, `sanitize`, `limits`, `on_progress`. What a
+            run needs (mode, grid, placements) is given to `device.run`.
+        """,
+        wrong=Python('device = kb.open("ahbm_1x1", mode="timing")'),
+        says="a device has no option `mode`",
+        right=Python('device = kb.open("ahbm_1x1", sanitize="off")'),
+    ),
+    Explanation(
+        code="E_OPTION_VALUE",
+        story="An option of `kb.open` has a value that it may not have; the help line says which it may.",
+        wrong=Python('device = kb.open("ahbm_1x1", sanitize="fatal")'),
+        says="`sanitize` is 'fatal'",
+        right=Python('device = kb.open("ahbm_1x1", sanitize="error")'),
+    ),
+    Explanation(
         code="E_OPT_LEVEL",
         story="""
             Level 0 makes one command of each block operation, in source order; level 1, the default, fuses chains of

@@ -80,7 +80,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             whole logs only: one that was cut or edited would give totals that mean nothing.
         """,
         wrong=CommandLine("kernbench log cut.jsonl", {"cut.jsonl": '{"seq": 1}\n'}),
-        says="cut.jsonl:1 is no record of an op log",
+        says="cut.jsonl:1 is no record of an op log: its fields are not those of a record",
         right=CommandLine(f"{_RUN} --op-log whole.jsonl\nkernbench log whole.jsonl --top 3", _FILES),
     ),
     Explanation(

@@ -30,6 +30,25 @@ _GOES_ON = """
             tl.store(x_ptr + i % 64, 2.0)
             i += 1
 """
+_PING = """
+    @triton.jit
+    def k(x_ptr):
+        me = tl.pe_index()
+        x = tl.load(x_ptr + tl.arange(0, 64))
+        if me == 0:
+            tl.send(x, to=1)
+        if me == 1:
+            y = tl.recv((64,), tl.float32, source=0)
+            tl.store(x_ptr, tl.sum(y, axis=0))
+"""
+
+
+def _between_pes(kernel: str) -> CommandLine:
+    """One program a PE, on a device with several."""
+    bench = "kernel: k.tl\ntensors: {x_ptr: {shape: [2048], dtype: fp32, init: ones, place: {shard: 0}}}\n"
+    return CommandLine("kernbench run k.tl -t ahbm_2x2", {"k.tl": file_text(kernel), "k.yaml": bench})
+
+
 _LIMITED = 'device = kb.open("ahbm_1x1", limits=Limits({limit}, look_every=10))'
 
 
@@ -310,7 +329,31 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             Nothing is left to happen, and somebody still waits. The message names every waiter, what it waits for and
             its line. Idle engines wait for nothing and are not named.
         """,
-        no_example="a kernel has nothing yet with which one PE could wait for another",
+        wrong=_between_pes(_PING.replace("tl.send(x, to=1)", "pass")),
+        says="nothing is left to happen and 1 wait: sip0.cube0.pe1.pe_cpu waits for a block from sip0.cube0.pe0 "
+        "at k.tl:13:13",
+        right=_between_pes(_PING),
+    ),
+    Explanation(
+        code="E_MESSAGE_PE",
+        story="""
+            `tl.send` and `tl.recv` name a PE of the same launch, by its index (`tl.pe_index()`) or by (sip, cube, pe).
+            No other runs the kernel, so nobody would take the message.
+        """,
+        wrong=_between_pes(_PING.replace("to=1", "to=99")),
+        says="sip0.cube0.pe0: PE 99 of the launch is named, which has 32",
+        right=_between_pes(_PING),
+    ),
+    Explanation(
+        code="E_MESSAGE_MISMATCH",
+        story="""
+            What a PE sends and what the other receives have one shape and one type: a block is moved as it is, and
+            nobody would notice that it is read in another form.
+        """,
+        wrong=_between_pes(_PING.replace("tl.recv((64,)", "tl.recv((32,)")),
+        says="sip0.cube0.pe1: a block of 32 fp32 is to be received, the next one is 64 fp32, sent by "
+        "sip0.cube0.pe0 at k.tl:11:9",
+        right=_between_pes(_PING),
     ),
     Explanation(
         code="E_TIME_LIMIT",

@@ -75,6 +75,24 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         right=Kernel(_ADD, _SIGNATURE, "BLOCK=64"),
     ),
     Explanation(
+        code="E_BAD_CONSTEXPR",
+        story="""
+            A constexpr is a number, a bool, a string, `None`, an element type, or a tuple of such: what the compiler
+            can fold, compare and print. Anything else of Python, a set or a function, has no meaning in a kernel.
+        """,
+        wrong=Python(
+            'signature = {"x_ptr": "*fp32", "n": "i32"}\n'
+            'kernel = kb.compile("k.tl", constexprs={"BLOCK": {64}}, signature=signature)',
+            _ADD,
+        ),
+        says="constexpr `BLOCK` is a set",
+        right=Python(
+            'signature = {"x_ptr": "*fp32", "n": "i32"}\n'
+            'kernel = kb.compile("k.tl", constexprs={"BLOCK": 64}, signature=signature)',
+            _ADD,
+        ),
+    ),
+    Explanation(
         code="E_UNKNOWN_ARGUMENT",
         story="""
             A type or a constexpr is given for a name that the kernel has no parameter for. That is nearly always a

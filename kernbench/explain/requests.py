@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kernbench.address_map import encode_pa
-from kernbench.explain.model import Explanation, Messages, Python
+from kernbench.explain.model import CommandLine, Explanation, Messages, Python
+from kernbench.messages import content_hash
 
 _PA = encode_pa(0, 0, "hbm", 0)
 _READ = (
@@ -89,6 +90,11 @@ def _sharded(third: str) -> Python:
 
 
 _HASH = "sha256:" + "0" * 64
+_FROM_BUFFER = (
+    '{{"msg_type": "MemoryWrite", "correlation_id": "c", "request_id": "1", "target_device": "sip:0", '
+    f'"dst_sip": 0, "dst_cube": 0, "dst_pe": 0, "dst_pa": {_PA}, "nbytes": 64, "src_kind": "host_buffer_ref", '
+    '"host_buffer": "{hash}"}}'
+)
 _RIGHT = _read('"nbytes": 64', '"nbytes": 32')
 _LAUNCH_RIGHT = _launched("tensor, number")
 
@@ -136,11 +142,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             A write from a host buffer names its bytes by their content hash, and the bytes travel beside the message
             (`buffers/` beside a file of messages). They are not there.
         """,
-        wrong=_messages(
-            _WRITE.replace(
-                '"pattern", "pattern": {"pattern_kind": "zero"}', f'"host_buffer_ref", "host_buffer": "{_HASH}"'
-            )
-        ),
+        wrong=_messages(_FROM_BUFFER.format(hash=_HASH)),
         says="the buffer sha256:0000000000000000000000000000000000000000000000000000000000000000 did not come "
         "with the message",
         right=_messages(_WRITE),
@@ -174,6 +176,27 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             engine = GraphEngine(kb.load_topology("ahbm_1x1"))
             handle = engine.submit(write, {{write.host_buffer: data}})
             """
+        ),
+    ),
+    Explanation(
+        code="E_BUFFER_CHANGED",
+        story="""
+            The bytes of a host buffer are kept under their content hash, and these have another: the file was changed
+            or cut short after the messages were written.
+        """,
+        wrong=CommandLine(
+            "kernbench replay messages.jsonl -t ahbm_1x1",
+            {"messages.jsonl": _FROM_BUFFER.format(hash=_HASH), f"buffers/sha256-{'0' * 64}": bytes(64)},
+        ),
+        says="`host_buffer`: the bytes of "
+        "`sha256-0000000000000000000000000000000000000000000000000000000000000000` "
+        "have another content hash than its name says",
+        right=CommandLine(
+            "kernbench replay messages.jsonl -t ahbm_1x1",
+            {
+                "messages.jsonl": _FROM_BUFFER.format(hash=content_hash(bytes(64))),
+                f"buffers/{content_hash(bytes(64)).replace(':', '-')}": bytes(64),
+            },
         ),
     ),
     Explanation(

@@ -13,6 +13,14 @@ _LOADED = """
         x = tl.load(x_ptr + i)
         tl.store(x_ptr + i, x + 1.0)
 """
+_PRODUCT = """
+    @triton.jit
+    def k(x_ptr):
+        i = tl.arange(0, 32)
+        place = i[:, None] * 32 + i[None, :]
+        a = tl.load(x_ptr + place)
+        tl.store(x_ptr + place, tl.dot(a, a))
+"""
 
 EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
@@ -242,30 +250,12 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         code="E_UNSUPPORTED_OPERATOR",
         story="""
-            Python has the operator and blocks do not: `@` would hide which accumulator is meant, and `**` of
-            run-time values is no operation of PE_MATH. The help line says what to write.
+            Python has the operator and blocks do not: `@` would hide which accumulator a product has and in which
+            type it adds up. The help line says what to write.
         """,
-        wrong=Kernel(
-            """
-            @triton.jit
-            def k(x_ptr):
-                i = tl.arange(0, 64)
-                x = tl.load(x_ptr + i)
-                tl.store(x_ptr + i, x ** 2)
-            """,
-            _X,
-        ),
-        says="`**` of run-time values is not supported yet",
-        right=Kernel(
-            """
-            @triton.jit
-            def k(x_ptr):
-                i = tl.arange(0, 64)
-                x = tl.load(x_ptr + i)
-                tl.store(x_ptr + i, x * x)
-            """,
-            _X,
-        ),
+        wrong=Kernel(_PRODUCT.replace("tl.dot(a, a)", "a @ a"), _X),
+        says="`@` is not an operator on blocks",
+        right=Kernel(_PRODUCT, _X),
     ),
     Explanation(
         code="E_UNSUPPORTED_VALUE",
@@ -297,12 +287,22 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         code="E_UNSUPPORTED_BUILTIN",
         story="""
-            A function of Triton, or an option of one, that is not there yet. It is told by name, so that nobody
+            A function of Triton, or an option of one, that is not there. It is told by name, so that nobody
             looks for a misspelling, and with what to write instead where there is something.
         """,
-        wrong=Kernel(_LOADED.replace("x + 1.0", 'x.to(tl.float16, fp_downcast_rounding="rtz")'), _X),
-        says="only the rounding mode 'rtne' is supported",
-        right=Kernel(_LOADED.replace("x + 1.0", "x.to(tl.float16)"), _X),
+        wrong=Kernel(
+            """
+            @triton.jit
+            def k(x_ptr):
+                i = tl.arange(0, 64)
+                x = tl.load(x_ptr + i)
+                y = tl.inline_asm_elementwise("rcp.approx.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+                tl.store(x_ptr + i, y)
+            """,
+            _X,
+        ),
+        says="`tl.inline_asm_elementwise` is not in the language",
+        right=Kernel(_LOADED.replace("x + 1.0", "1.0 / x"), _X),
     ),
     Explanation(
         code="E_UNKNOWN_ATTRIBUTE",

@@ -33,6 +33,17 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("wait", "wait"),
 )
 IDLE = "idle"  # no record: latency inside the PE
+# Every term that there can be, in the order in which they pass; `kernbench explain` has a story for each.
+TERMS: tuple[str, ...] = (
+    "to_io_cpu",
+    "pes_busy",
+    "code_fetch",
+    "dispatch_to_pes",
+    *dict.fromkeys(cause for _, cause in CAUSES),
+    IDLE,
+    "completion",
+    "unfinished",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,7 @@ def summarise(device: Device, handle: Handle, times: LaunchTimes | None, log: Op
     critical = _critical(handle)
     terms = _terms(device, handle, times, log, critical)
     assert sum(terms.values()) == handle.total_ps, f"terms {terms} do not add up to {handle.total_ps}"
+    assert set(terms) <= set(TERMS), f"a term of {list(terms)} is not in the table"
     window = max(exec_ps.values(), default=0)
     engines = _engines(times.busy, handle, window)
     links = _links(device, times.busy, window)
