@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -152,7 +153,11 @@ class HostMemory:
     def pe_dma(self, handle: Handle, message: PeDmaMsg, done: Done) -> None:
         source = f"sip{message.src_sip}.cube{message.src_cube}.pe{message.src_pe}.pe_dma"
         tag = (message.dst_sip, message.dst_cube, message.dst_pe)
-        memory = self._ports.resolver.resolve(message.dst_sip, message.dst_pa, message.nbytes, tag[1:])
+        try:
+            memory = self._ports.resolver.resolve(message.dst_sip, message.dst_pa, message.nbytes, tag[1:])
+        except DeviceFault as fault:
+            self.travel(handle, (source,), 0, partial(done, fault))
+            return
         path = self._ports.ways.between(source, memory.node)
         self.travel(handle, path, message.nbytes, lambda: done(None))
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernbench.address_map import encode_pa
 from kernbench.binary import encode
 from kernbench.commands import Assert, If, Loop, Param, Program, Reg, ScalarOp
 from kernbench.dtypes import BY_NAME, DType, i1, i32, i64
 from kernbench.messages import KernelRef, ScalarArg, Tag, content_hash, scalar_carrier
+from kernbench.sim.device_messages import PeDmaMsg
 from kernbench.sim.engine import GraphEngine
 from kernbench.sim.errors import ERRORS
 from tests.sim.launch_helpers import Host, a_program, kernel_ref, scripted, tensor_arg
@@ -126,6 +128,25 @@ def test_the_first_failure_in_time_counts_then_topology_order() -> None:
     host.engine.run()
 
     assert handle.completion.error_message.startswith("sip0.cube2.pe5: ")
+
+
+def test_many_failures_are_counted_behind_the_first_sixteen() -> None:
+    make_pe, _ = scripted(lambda tag: "fail")
+    host = Host(GraphEngine(graph_of("ahbm_2x2"), make_pe=make_pe))
+    ref, _ = host.deploy(a_program())
+    handle = host.launch(ref, list(graph_of("ahbm_2x2").pe_tags()), failure_policy="collect_all")
+    host.engine.run()
+    told = handle.completion.error_message
+
+    assert (16, True) == (told.count("told to fail"), told.endswith("; and 16 more"))
+
+
+def test_a_lone_dma_to_no_memory_is_a_completion_too() -> None:
+    host = Host(GraphEngine(graph_of("ahbm_2x2")))
+    handle = host.engine.submit(PeDmaMsg("p", "0", 0, 0, 0, 0, 3, 7, encode_pa(3, 6, "hbm", 0), 64))
+    host.engine.run()
+
+    assert ("E_PA_TAG_MISMATCH", True) == (handle.completion.error_code, handle.total_ps > 0)
 
 
 # --------------------------------------------------------------------------- faults of launches
