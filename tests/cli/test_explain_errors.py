@@ -5,15 +5,18 @@ Who adds a code adds an `Explanation` for it to the file of its subject under `k
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import kernbench
 from kernbench.cli.errors import all_errors
 from kernbench.explain.index import explanations
 from kernbench.explain.model import Explanation
 from tests.cli.explain_examples import told
 
+PACKAGE = Path(kernbench.__file__).parent
 KNOWN = explanations()
 WITH_EXAMPLES = [entry for entry in KNOWN.values() if entry.no_example is None]
 
@@ -39,6 +42,15 @@ def test_every_code_is_explained() -> None:
 
 def test_every_explanation_is_of_a_code() -> None:
     assert [] == sorted(set(KNOWN) - set(all_errors()))
+
+
+def test_codes_in_the_source_and_in_the_tables_are_the_same() -> None:
+    """A code outside of a table is printed by no list; one that nothing raises promises a check that is not there."""
+    sources = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "explain" and path.name != "errors.py"]
+    raised = {code for path in sources for code in re.findall(r'"([EWR]_[A-Z0-9_]+)"', path.read_text("utf-8"))}
+
+    assert set() == raised - set(all_errors())
+    assert set() == set(all_errors()) - raised - {"E_INTERNAL"}  # raised by no check, told by the command line
 
 
 def test_examples_are_whole() -> None:
