@@ -13,8 +13,8 @@ from kernbench.compiler.builtins.libdevice import LIBDEVICE
 from kernbench.compiler.builtins.types import MATH_FUNCTIONS
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.residual import Place
-from kernbench.compiler.values import BuiltinValue, Const, DTypeValue, ModuleValue, Value
-from kernbench.dtypes import ALL
+from kernbench.compiler.values import BuiltinValue, Const, DTypeValue, ModuleValue, PointerType, Value
+from kernbench.dtypes import ALL, BY_NAME
 
 # Names that statements give a meaning to; the walker knows them.
 _STATEMENT_WORDS = ("range", "static_range", "static_assert", "device_assert", "scratch_scope")
@@ -63,6 +63,10 @@ def unsupported(spoken: str, name: str, at: Place) -> Fault:
     return fault("E_UNSUPPORTED_BUILTIN", f"`{spoken}` is not in the language", at, help=_INSTEAD.get(name))
 
 
+# `tl.pi32_t` and its kin: Triton's short names of pointer types.
+_POINTER_TYPES = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f16": "fp16", "f32": "fp32", "f64": "fp64"}
+
+
 def _functions(names: Mapping[str, str]) -> dict[str, Value]:
     return {name: BuiltinValue(canonical) for name, canonical in names.items()}
 
@@ -93,6 +97,8 @@ MODULES: dict[str, dict[str, Value]] = {
         "random": ModuleValue("tl"),
         "PropagateNan": ModuleValue("PropagateNan"),
         "TRITON_MAX_TENSOR_NUMEL": Const(1 << 20),
+        "CONSTEXPR_0": Const(0),
+        **{f"p{short}_t": DTypeValue(PointerType(BY_NAME[long])) for short, long in _POINTER_TYPES.items()},
     },
     "tl.math": _functions({**_LIBDEVICE, **_SHARED, "erf": "erf"}),
     "libdevice": _functions({**_LIBDEVICE, **_SHARED, "fmax": "maximum", "fmin": "minimum", "fma_rn": "fma"}),

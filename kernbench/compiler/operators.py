@@ -38,7 +38,7 @@ from kernbench.dtypes import DType, fp32, i1, i64
 # operator -> micro-op. `/` and `//`, and `>>` of any sign, are told apart by type where they are evaluated.
 BINARY = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "idiv", "%": "mod",
-    "&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "shr",
+    "&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "shr", "**": "pow",
 }  # fmt: skip
 COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _DIVISIONS = ("/", "//", "%")
@@ -56,13 +56,6 @@ def binary(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Valu
     if is_pointer(lhs) or is_pointer(rhs):
         return offset_pointer(emitter, op, lhs, rhs, at)
     require_numbers(at, lhs, rhs)
-    if op == "**":
-        raise fault(
-            "E_UNSUPPORTED_OPERATOR",
-            "`**` of run-time values is not supported yet",
-            at,
-            help="multiply, or write tl.exp2(y * tl.log2(x))",
-        )
     dtype = result_type(lhs, rhs, at, division=op in _DIVISIONS)
     if dtype.is_float and op in _INTEGER_ONLY:
         raise fault(

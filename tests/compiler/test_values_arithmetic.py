@@ -91,7 +91,6 @@ def test_the_type_of_a_result(op: str, lhs: str, rhs: Any, expected: str) -> Non
         ("&", "fp32", 1, "E_OPERAND_TYPE"),
         ("/", "i32", "u32", "E_OPERAND_TYPE"),
         ("%", "u8", "i8", "E_OPERAND_TYPE"),
-        ("**", "fp32", 2, "E_UNSUPPORTED_OPERATOR"),
         ("@", "fp32", "fp32", "E_UNSUPPORTED_OPERATOR"),
     ],
 )

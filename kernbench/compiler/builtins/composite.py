@@ -6,14 +6,14 @@ Resolves operands, shapes and which blocks are written in place. Recipes are nam
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kernbench.commands import Scope, contiguous_strides
 from kernbench.compiler.access import pointer_expected
 from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.composite_types import Product, Types, bound_side, product_of
 from kernbench.compiler.conversions import dense, scalar_operand
 from kernbench.compiler.faults import fault
-from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, PrimaryOutSpec, known_ops
+from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, known_ops
 from kernbench.compiler.residual import (
     BlockRef,
     CompositeCall,
@@ -21,7 +21,6 @@ from kernbench.compiler.residual import (
     CompositeOperand,
     HbmRef,
 )
-from kernbench.compiler.shapes import broadcast_shapes
 from kernbench.compiler.values import (
     NONE,
     Block,
@@ -29,7 +28,6 @@ from kernbench.compiler.values import (
     DictValue,
     HbmRefValue,
     Pointer,
-    Shape,
     TupleValue,
     Value,
     is_block,
@@ -37,7 +35,6 @@ from kernbench.compiler.values import (
     type_text,
 )
 from kernbench.diagnostics import did_you_mean
-from kernbench.dtypes import DType, promote
 from kernbench.numerics import accumulator_dtype
 
 GEMM = "gemm"
@@ -45,14 +42,7 @@ _ATTRIBUTES = ("axis", "bcast_axis")  # numbers that say how an op works, and ar
 _SCOPES = tuple(scope.value for scope in Scope)
 
 Operands = dict[str, CompositeOperand]
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """What the composite computes: the shape and type of its result, where they are known without `out`."""
-
-    shape: Shape
-    dtype: DType
+Entries = tuple[CompositeEntry, ...]
 
 
 @builtin("composite")
@@ -73,7 +63,7 @@ def composite(
         raise fault("E_BAD_COMPOSITE", "a composite without `op` needs a `prologue`", call.at)
     given = {key: value for key, value in {"a": a, "b": b, **others}.items() if value != NONE}
     operands, extra = _operands(call, given, f"tl.composite(op={name!r})")
-    product = _product(call, name, operands, before)
+    product = _product(call, name, operands, extra, before, after)
     target = _target(call, out, out_ptr, product)
     result = None
     if target is None:
@@ -156,31 +146,44 @@ def _operand(call: Call, value: Value, name: str, owner: str) -> CompositeOperan
 # --------------------------------------------------------------------------- shapes
 
 
-def _product(call: Call, name: str | None, operands: Operands, before: tuple[CompositeEntry, ...]) -> Product:
-    primary = _primary(call, before)
-    if name is None:
-        if primary is None:
-            raise fault("E_BAD_COMPOSITE", "no recipe of the `prologue` has a result", call.at, help="give an `op`")
-        return Product(primary[1].shape, primary[1].dtype)
-    if name != GEMM:
-        return _maths_product(call, name, operands)
+def _product(
+    call: Call, name: str | None, operands: Operands, extra: dict[str, object], before: Entries, after: Entries
+) -> Product:
+    """What the composite makes, where it makes it anew."""
+    types = Types(call.builder.register_dtypes)
+    value = types.chain(before, None, call.at)
+    if name == GEMM:
+        made = _gemm_product(call, _sides(call, operands, before, value))
+        return Product(made.shape, types.accumulated(after, made.dtype))
+    if name is not None:
+        value = types.micro(name, operands, extra, value, call.at)
+    value = types.chain(after, value, call.at)
+    if value is None:
+        raise fault("E_BAD_COMPOSITE", "no recipe of the `prologue` has a result", call.at, help="give an `op`")
+    return value
+
+
+def _sides(call: Call, operands: Operands, before: Entries, value: Product | None) -> dict[str, Product]:
+    """`a` and `b`; what the prologue makes is the one that is not given."""
     sides: dict[str, Product] = {}
     for side in ("a", "b"):
         operand = operands.get(side)
-        if isinstance(operand, BlockRef | HbmRef):
-            sides[side] = Product(operand.shape, operand.dtype)
+        product = product_of(operand)
+        if product is not None:
+            sides[side] = product
         elif operand is not None:
             raise fault("E_BAD_COMPOSITE", f"`{side}` of a gemm must be a block or a tl.ref", call.at)
     absent = [side for side in ("a", "b") if side not in sides]
-    if primary is not None and absent:
-        spec, result = primary
-        sides[spec.binds if spec.binds in absent else absent[0]] = result
+    if value is not None and absent:
+        preferred = bound_side(before)
+        sides[preferred if preferred in absent else absent[0]] = value
     if len(sides) < 2:
         raise fault("E_BAD_COMPOSITE", f"a gemm needs `{absent[-1]}`, or a prologue recipe that makes it", call.at)
-    return _gemm_product(call, sides["a"], sides["b"])
+    return sides
 
 
-def _gemm_product(call: Call, a: Product, b: Product) -> Product:
+def _gemm_product(call: Call, sides: dict[str, Product]) -> Product:
+    a, b = sides["a"], sides["b"]
     both = f"{shape_text(a.shape)} and {shape_text(b.shape)}"
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
         text = "a is (m, k) and b is (k, n)"
@@ -188,32 +191,6 @@ def _gemm_product(call: Call, a: Product, b: Product) -> Product:
     if a.dtype.is_int != b.dtype.is_int:
         raise fault("E_DOT_TYPE", f"a gemm of {a.dtype.triton} and {b.dtype.triton}", call.at)
     return Product((a.shape[0], b.shape[1]), accumulator_dtype(a.dtype, b.dtype))
-
-
-def _maths_product(call: Call, name: str, operands: Operands) -> Product:
-    blocks = [operand for operand in operands.values() if isinstance(operand, BlockRef)]
-    if not blocks:
-        raise fault("E_BAD_COMPOSITE", f"the op {name!r} needs a block as an operand", call.at)
-    shape = broadcast_shapes(call.at, *(Block(block) for block in blocks))
-    dtype = blocks[0].dtype
-    for block in blocks[1:]:
-        dtype = promote(dtype, block.dtype)
-    return Product(shape, dtype)
-
-
-def _primary(call: Call, before: tuple[CompositeEntry, ...]) -> tuple[PrimaryOutSpec, Product] | None:
-    """The implicit result of the last recipe of the prologue that has one."""
-    for entry in reversed(before):
-        recipe = RECIPE_DESCRIPTORS.get(entry.op)
-        if recipe is None or recipe.primary_out is None:
-            continue
-        spec = recipe.primary_out
-        like, typed = entry.operands.get(spec.from_shape), entry.operands.get(spec.from_dtype)
-        if not isinstance(like, BlockRef) or not isinstance(typed, BlockRef):
-            absent = spec.from_shape if not isinstance(like, BlockRef) else spec.from_dtype
-            raise fault("E_BAD_COMPOSITE", f"`{entry.op}` needs its operand `{absent}` as a block", call.at)
-        return spec, Product(spec.seen(like.shape), typed.dtype)
-    return None
 
 
 # --------------------------------------------------------------------------- results
@@ -254,7 +231,7 @@ def _updates(
             raise fault("E_BAD_COMPOSITE", f"{what} is written, so it must be a block", call.at)
 
     for entry in entries:
-        names = call.builder.written_operands(entry.op)
+        names = {*call.builder.written_operands(entry.op), "out"}
         for name in (key for key in entry.operands if key in names):
             write(entry.operands[name], f"`{name}` of `{entry.op}`")
     if target is not None:

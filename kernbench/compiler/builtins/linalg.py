@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from kernbench.compiler import rearrange
 from kernbench.compiler.access import load
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.conversions import dense
 from kernbench.compiler.faults import fault
 from kernbench.compiler.residual import BlockRef, Dot
+from kernbench.compiler.shapes import reshape
 from kernbench.compiler.values import (
     NONE,
     Block,
@@ -23,6 +25,7 @@ from kernbench.numerics import accumulator_dtype
 
 _PRECISIONS = (None, "tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 _INTEGERS = (i8, u8)
+MAX_BATCH = 256  # of products of blocks of 3 axes, each a command of its own
 _FP32 = DTypeValue(fp32)
 
 
@@ -44,12 +47,34 @@ def dot(
         raise fault("E_CALL_ARGUMENTS", f"input_precision {precision!r} is none of {known}", call.at)
     a, b = (_operand(call, value, what) for value, what in ((input, "first"), (other, "second")))
     _check_shapes(call, a, b)
-    shape = (a.shape[0], b.shape[1])
+    shape = (*a.shape[:-1], b.shape[-1])
     dtype = _result_type(call, a.dtype, b.dtype, call.element(out_dtype, "out_dtype"))
     total = None if acc == NONE else _accumulator(call, acc, shape, dtype)
-    result = call.builder.new_block(dtype if total is None else total.dtype, shape)
+    return _batch(call, a, b, total, dtype) if len(shape) == 3 else _product(call, a, b, total, dtype)
+
+
+def _product(call: Call, a: BlockRef, b: BlockRef, total: BlockRef | None, dtype: DType) -> Value:
+    result = call.builder.new_block(dtype if total is None else total.dtype, (a.shape[0], b.shape[1]))
     call.builder.emit(Dot(result, a, b, total, call.at))
     return Block(result)
+
+
+def _batch(call: Call, a: BlockRef, b: BlockRef, total: BlockRef | None, dtype: DType) -> Value:
+    """One product a position of the first axis, joined two by two."""
+    builder, at = call.builder, call.at
+
+    def slab(ref: BlockRef, number: int) -> BlockRef:
+        part = rearrange.part(builder, Block(ref), 0, number, 1, 1, at)
+        return dense(builder, reshape(builder, part, ref.shape[1:], at), at)
+
+    products: list[Value] = []
+    for number in range(a.shape[0]):
+        one = _product(call, slab(a, number), slab(b, number), None if total is None else slab(total, number), dtype)
+        products.append(reshape(builder, one, (1, a.shape[1], b.shape[2]), at))
+    while len(products) > 1:
+        pairs = [products[k : k + 2] for k in range(0, len(products), 2)]
+        products = [pair[0] if len(pair) == 1 else rearrange.cat(builder, pair[0], pair[1], 0, at) for pair in pairs]
+    return products[0]
 
 
 def _operand(call: Call, value: Value, what: str) -> BlockRef:
@@ -62,13 +87,16 @@ def _operand(call: Call, value: Value, what: str) -> BlockRef:
 
 def _check_shapes(call: Call, a: BlockRef, b: BlockRef) -> None:
     both = f"{shape_text(a.shape)} and {shape_text(b.shape)}"
-    if len(a.shape) == len(b.shape) == 3:
-        raise fault("E_UNSUPPORTED_BUILTIN", f"tl.dot of blocks of 3 axes, {both}, is not supported yet", call.at)
-    if len(a.shape) != 2 or len(b.shape) != 2:
-        raise fault("E_DOT_SHAPE", f"tl.dot takes two blocks of 2 axes, {both} are given", call.at)
-    if a.shape[1] != b.shape[0]:
-        text = f"k is {a.shape[1]} on the left and {b.shape[0]} on the right"
-        help = "tl.trans(b) swaps the axes of b" if a.shape[1] == b.shape[1] else None
+    if len(a.shape) != len(b.shape) or len(a.shape) not in (2, 3):
+        raise fault("E_DOT_SHAPE", f"{call.name} takes two blocks of 2 axes, or two of 3, {both} are given", call.at)
+    if a.shape[:-2] != b.shape[:-2]:
+        raise fault("E_DOT_SHAPE", f"{call.name} of batches of {a.shape[0]} and {b.shape[0]}", call.at, both)
+    if a.shape[0] > MAX_BATCH and len(a.shape) == 3:
+        message = f"{call.name} of a batch of {a.shape[0]}, at most {MAX_BATCH} are taken at once"
+        raise fault("E_DOT_SHAPE", message, call.at, help="loop over the batch")
+    if a.shape[-1] != b.shape[-2]:
+        text = f"k is {a.shape[-1]} on the left and {b.shape[-2]} on the right"
+        help = "tl.trans(b) swaps the axes of b" if a.shape[-1] == b.shape[-1] else None
         raise fault("E_DOT_SHAPE", f"tl.dot of {both}", call.at, text, help=help)
 
 
@@ -88,7 +116,7 @@ def _result_type(call: Call, a: DType, b: DType, out: DType) -> DType:
     return fp64 if a is fp64 else fp32
 
 
-def _accumulator(call: Call, acc: Value, shape: tuple[int, int], dtype: DType) -> BlockRef | None:
+def _accumulator(call: Call, acc: Value, shape: tuple[int, ...], dtype: DType) -> BlockRef | None:
     if isinstance(acc, Const) and acc.value == 0:
         return None
     if not is_block(acc):

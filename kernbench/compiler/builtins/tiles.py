@@ -50,7 +50,7 @@ def make_block_ptr(
     return _at(made, _scalars(call, offsets, "offsets", i32, len(made.block_shape)))
 
 
-@builtin("make_tensor_descriptor", "experimental_make_tensor_descriptor")
+@builtin("make_tensor_descriptor", "_experimental_make_tensor_descriptor")
 def make_tensor_descriptor(
     call: Call, base: Value, shape: Value, strides: Value, block_shape: Value, padding_option: Value = _TEXT
 ) -> Value:
@@ -271,7 +271,7 @@ def scatter_rows(call: Call, desc: Value, value: Value, x_offsets: Value, y_offs
     return NONE
 
 
-@builtin("experimental_descriptor_load")
+@builtin("_experimental_descriptor_load")
 def load_older(call: Call, desc: Value, offsets: Value, shape: Value, dtype: Value) -> Value:
     """The form before `desc.load`: it states again what the descriptor says."""
     tile = _descriptor(call, desc)
@@ -281,6 +281,6 @@ def load_older(call: Call, desc: Value, offsets: Value, shape: Value, dtype: Val
     return cast(call.builder, load_descriptor(call, desc, offsets), call.element(dtype), call.at)
 
 
-@builtin("experimental_descriptor_store")
+@builtin("_experimental_descriptor_store")
 def store_older(call: Call, desc: Value, value: Value, offsets: Value) -> Value:
     return store_descriptor(call, desc, offsets, value)
