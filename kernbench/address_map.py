@@ -43,6 +43,8 @@ def encode_pa(cube: int, pe: int, space: Space, offset: int) -> int:
     ):
         if not 0 <= value < 1 << bits:
             raise ValueError(f"{name} {value} does not fit in {bits} bits")
+    if space not in _SPACES:
+        raise ValueError(f"space {space!r} is not one of {', '.join(_SPACES)}")
     return ((cube << PE_BITS | pe) << SPACE_BITS | _SPACES.index(space)) << OFFSET_BITS | offset
 
 
