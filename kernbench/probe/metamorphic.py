@@ -130,8 +130,9 @@ def run_metamorphic(
 ) -> Metamorphosis:
     """Every numeric key of a topology, or those named; `on_key(key, number, of)` is told before each."""
     graph = topology if isinstance(topology, TopologyGraph) else load_topology(topology)
-    workloads = workloads_of(graph)
-    before = {workload.name: time for workload in workloads if (time := workload.time_ps(graph)) is not None}
+    timed = {workload: workload.time_ps(graph) for workload in workloads_of(graph)}
+    workloads = [workload for workload, time in timed.items() if time is not None]
+    before = {workload.name: time for workload, time in timed.items() if time is not None}
     groups = [group for group in key_groups(graph.config) if keys is None or shown(group) in keys]
     results: list[KeyResult] = []
     for number, group in enumerate(groups):

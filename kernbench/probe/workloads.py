@@ -24,20 +24,27 @@ NBYTES = 4096
 HERE = On(0, 0, 0)
 HEAD = "import triton\nimport kernbench.language as tl\n\n\n@triton.jit\n"
 
-# 24 blocks through TCM, one after the other: DMA windows, the command queue, dispatch, vector lanes.
+# 24 blocks through TCM, one after the other: dispatch, vector lanes; loads and stores share the slice.
 STREAM = """
 def stream(X, Y, B: tl.constexpr):
     for i in range(0, 24):
         at = i * B + tl.arange(0, B)
         tl.store(Y + at, tl.load(X + at) * 2.0 + 1.0)
 """
-# Loads far ahead of what uses them: as many transfers under way as the window holds.
-AHEAD = """
-def ahead(X, Y, B: tl.constexpr):
-    total = tl.zeros((B,), tl.float32)
-    for i in tl.static_range(0, 20):
-        total += tl.load(X + i * B + tl.arange(0, B))
-    tl.store(Y + tl.arange(0, B), total)
+# A load behind so many slow commands that it depends on the queue how early it is seen.
+BEHIND = """
+def behind(X, Y, B: tl.constexpr):
+    x = tl.load(X + tl.arange(0, B))
+    for i in tl.static_range(0, 14):
+        x = tl.exp(x)
+    y = tl.load(X + tl.arange(0, 2 * B))
+    tl.store(Y + tl.arange(0, 2 * B), y)
+    tl.store(Y + tl.arange(0, B), x)
+"""
+# One load from every slice of the device, or from another package.
+REMOTE = """
+def remote(X, Y, B: tl.constexpr):
+    tl.store(Y + tl.arange(0, B), tl.load(X + tl.arange(0, B)))
 """
 MATHS = """
 def maths(X, Y, B: tl.constexpr):
@@ -46,7 +53,13 @@ def maths(X, Y, B: tl.constexpr):
         x = tl.exp(x) + 1.0
     tl.store(Y + tl.arange(0, B), x)
 """
+# Operands streamed, the product kept in TCM until the end: only reads use the slice meanwhile.
 PRODUCT = """
+def product(A, B, C, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
+    c = tl.composite(op="gemm", a=tl.ref(A, (M, K)), b=tl.ref(B, (K, N)))
+    tl.store(C + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :], c)
+"""
+WRITTEN_PRODUCT = """
 def product(A, B, C, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
     tl.composite(op="gemm", a=tl.ref(A, (M, K)), b=tl.ref(B, (K, N)), out=tl.ref(C, (M, N)))
 """
@@ -72,13 +85,17 @@ def workloads_of(graph: TopologyGraph) -> tuple[Workload, ...]:
     cases = [case for case in catalog_of(graph).cases if case.name in _chosen(graph)]
     traffic = [Workload(case.name, case.category == "contention", partial(_traffic, case.name)) for case in cases]
     rates = graph.spec.pe.pe_gemm.macs_per_cycle
-    products = [Workload(f"gemm {name}", False, partial(_product, name)) for name in ARRAYS if name in rates]
+    products = [Workload(f"gemm {name}", False, partial(_product, PRODUCT, name)) for name in ARRAYS if name in rates]
     kernels = [
-        Workload(name, False, partial(_one_pe, text, block)) for name, text, block in
-        (("stream", STREAM, 1024), ("ahead", AHEAD, 256), ("maths", MATHS, 4096))
-    ]  # fmt: skip
-    everywhere = Workload("launch on every PE", True, _launch)
-    return (*traffic, *kernels, *products, everywhere)
+        Workload("stream", True, partial(_one_pe, STREAM, 24, 1024)),
+        Workload("behind", False, partial(_one_pe, BEHIND, 2, 16384)),
+        Workload("maths", False, partial(_one_pe, MATHS, 1, 4096)),
+        Workload("gemm written", True, partial(_product, WRITTEN_PRODUCT, "fp16")),
+        Workload("load from every slice", False, _from_everywhere),
+        Workload("load from the other package", False, _from_other_package),
+        Workload("launch on every PE", True, _launch),
+    ]
+    return (*traffic, *products, *kernels)
 
 
 def _chosen(graph: TopologyGraph) -> set[str]:
@@ -95,27 +112,44 @@ def _traffic(name: str, graph: TopologyGraph) -> int | None:
 
 @cache
 def _kernel(text: str, constexprs: tuple[tuple[str, int], ...]) -> Kernel:
-    return session.compile(HEAD + text.strip() + "\n", dict(constexprs))
+    """At level 0: one block operation is one command, in the order of the text."""
+    return session.compile(HEAD + text.strip() + "\n", dict(constexprs), opt_level=0)
 
 
-def _time_ps(graph: TopologyGraph, kernel: Kernel, args: Mapping[str, Any], place: Placement) -> int:
-    placements = {name: place for name, value in args.items() if isinstance(value, np.ndarray)}
-    run = session.open(graph).run(kernel, args, placements=placements, mode="timing")
+def _time_ps(
+    graph: TopologyGraph, kernel: Kernel, args: Mapping[str, Any], place: Placement, **others: Placement
+) -> int:
+    placements = {name: place for name, value in args.items() if isinstance(value, np.ndarray)} | others
+    run = session.open(graph).run(kernel, args, placements=placements, mode="timing", grid=(1,) if others else None)
     assert run.handle is not None
     return run.handle.total_ps
 
 
-def _one_pe(text: str, block: int, graph: TopologyGraph) -> int:
-    x = np.zeros(24 * block, np.float32)
+def _one_pe(text: str, blocks: int, block: int, graph: TopologyGraph) -> int:
+    x = np.zeros(blocks * block, np.float32)
     return _time_ps(graph, _kernel(text, (("B", block),)), {"X": x, "Y": np.zeros_like(x)}, HERE)
 
 
-def _product(name: str, graph: TopologyGraph) -> int:
+def _product(text: str, name: str, graph: TopologyGraph) -> int:
     m, k, n = 128, 256, 128
     kind = ARRAYS[name].numpy
     out = np.zeros((m, n), np.int32 if name == "int8" else np.float32)
     args = {"A": np.zeros((m, k), kind), "B": np.zeros((k, n), kind), "C": out}
-    return _time_ps(graph, _kernel(PRODUCT, (("M", m), ("K", k), ("N", n))), args, HERE)
+    return _time_ps(graph, _kernel(text, (("M", m), ("K", k), ("N", n))), args, HERE)
+
+
+def _from_everywhere(graph: TopologyGraph) -> int:
+    """64 bytes of each slice; one PE takes them all with one command."""
+    block = 16 * len(graph.pe_tags())
+    args = {"X": np.zeros(block, np.float32), "Y": np.zeros(block, np.float32)}
+    return _time_ps(graph, _kernel(REMOTE, (("B", block),)), args, HERE, X=Shard(0))
+
+
+def _from_other_package(graph: TopologyGraph) -> int | None:
+    if graph.spec.sip.count < 2:
+        return None
+    args = {"X": np.zeros(1024, np.float32), "Y": np.zeros(1024, np.float32)}
+    return _time_ps(graph, _kernel(REMOTE, (("B", 1024),)), args, HERE, X=On(1, 0, 0))
 
 
 def _launch(graph: TopologyGraph) -> int:
