@@ -33,8 +33,9 @@ from kernbench.compiler.errors import error
 from kernbench.compiler.handles import slot_and_offset
 from kernbench.compiler.liveness import Lifetimes, find_lifetimes
 from kernbench.compiler.source import SourceText
+from kernbench.compiler.target_checks import check_target
 from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Label
-from kernbench.dtypes import DType, i64
+from kernbench.dtypes import i64
 
 ALIGNMENT = 64  # bytes; one line of TCM
 
@@ -81,7 +82,8 @@ class _Rings:
 
 def allocate(program: Program, target: Target, source: SourceText | None = None) -> Program:
     """The program with addresses; `E_TCM_OVERFLOW` where it does not fit."""
-    _check_gemm_types(program, target, source)
+    if wrong := check_target(program, target, source):
+        raise KernBenchError(wrong, EXIT_KERNEL)
     with_rings, rings = _add_rings(program, target)
     lifetimes = find_lifetimes(program.body)
     _ring_lifetimes(program, rings, lifetimes)
@@ -91,28 +93,6 @@ def allocate(program: Program, target: Target, source: SourceText | None = None)
         if layout is not None:
             return _apply(with_rings, lifetimes, layout, rings)
     raise KernBenchError([_overflow(with_rings, lifetimes, plans[-1], target, source)], EXIT_KERNEL)
-
-
-def _check_gemm_types(program: Program, target: Target, source: SourceText | None) -> None:
-    """FETCH rounds the wider of two float types to the narrower; that one must be known to the engine."""
-    found: list[Diagnostic] = []
-    for node in _templates(program.body):
-        for op in node.ops:
-            if op.kind == "gemm":
-                dtype = min((op.operands["a"].dtype, op.operands["b"].dtype), key=lambda dtype: dtype.bits)
-                if target.dtypes and not multiplies(target, dtype):
-                    label = [source.label(node.span, f"{dtype} here")] if source is not None and node.span else []
-                    known = f"it multiplies {', '.join(target.dtypes)}"
-                    message = f"the target's matrix engine does not multiply {dtype}"
-                    found.append(error("E_GEMM_DTYPE", message, *label, help=known))
-    if found:
-        raise KernBenchError(found, EXIT_KERNEL)
-
-
-def multiplies(target: Target, dtype: DType) -> bool:
-    """A target may name a type, Triton's name for it, or a family: int8 is i8 and u8, fp8 both of its forms."""
-    family = {"int": "int8", "uint": "int8", "float": "fp8", "bool": ""}[dtype.kind] if dtype.bits == 8 else ""
-    return not {dtype.name, dtype.triton, family}.isdisjoint(target.dtypes)
 
 
 def fits(program: Program, target: Target) -> bool:

@@ -11,12 +11,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kernbench.commands import Operand, OpSpec, Scope, TensorHandle, accumulator, add, scale
+from kernbench.compiler.composite_types import (
+    Types,
+    accumulator_after,
+    reduced_axis,
+    result_dtype,
+    result_shape,
+    with_axis,
+)
 from kernbench.compiler.faults import fault
-from kernbench.compiler.handles import gemm_op
+from kernbench.compiler.handles import broadcast, gemm_op
 from kernbench.compiler.recipe_expansion import Expansion, along, squeezed, transposed
 from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor, known_ops
 from kernbench.compiler.residual import BlockRef, CompositeCall, CompositeEntry, CompositeOperand, HbmRef, Place
 from kernbench.diagnostics import did_you_mean
+from kernbench.dtypes import DType, fp32
 from kernbench.numerics import MICRO_OPS, MicroOp, accumulator_dtype
 
 if TYPE_CHECKING:
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
 
 GEMM = "gemm"
 _TILE_SCOPES = (Scope.K_TILE, Scope.OUTPUT_TILE)
+_WHEN = (*_TILE_SCOPES, Scope.KERNEL)  # the order in which epilogues of these scopes run
 
 
 def lower_call(context: TLContext, call: CompositeCall) -> None:
@@ -65,6 +75,12 @@ class _Composite:
     call: CompositeCall
     rw: dict[int, TensorHandle] = field(default_factory=dict)  # by buffer
     updated: dict[int, TensorHandle] = field(default_factory=dict)  # old block → handle of its new value
+    only_read: list[tuple[str, str, TensorHandle]] = field(default_factory=list)  # recipe, operand, its block
+    depth: int = 0  # k of the GEMM
+
+    @property
+    def types(self) -> Types:
+        return Types(self.context.register_dtypes)
 
     # ------------------------------------------------------------------ operands
 
@@ -113,10 +129,14 @@ class _Composite:
         a, b = sides["a"], sides["b"]
         out = self.gemm_out(a, b)
         self.check_overlap(out, {"a": a, "b": b})
+        self.check_read_only(out)
+        self.depth = a.shape[1]
         acc = accumulator(out.shape, accumulator_dtype(a.dtype, b.dtype))
         ops.append(gemm_op(a, b, out))
-        for entry in call.epilogue:
-            ops.extend(self.after_gemm(self.step(entry), acc, out))
+        for step in sorted(map(self.step, call.epilogue), key=lambda step: _WHEN.index(self.scope(step))):
+            ops.extend(self.after_gemm(step, acc, out))
+            if self.scope(step) in _TILE_SCOPES:
+                acc = ops[-1].out or acc
         return ops
 
     def side(self, name: str) -> TensorHandle:
@@ -159,6 +179,12 @@ class _Composite:
                 message = f"`out` overlaps `{name}`, which later tiles still read"
                 raise fault("E_OUT_OVERLAP", message, self.call.place, help="give another `out`, or none")
 
+    def check_read_only(self, out: TensorHandle) -> None:
+        for recipe, name, handle in self.only_read:
+            if overlaps(out, handle):
+                message = f"operand `{name}` of recipe `{recipe}` is only read, but `out` writes it"
+                raise fault("E_OUT_OVERLAP", message, self.call.place, help="give another `out`, or none")
+
     def after_gemm(self, step: _Step, acc: TensorHandle, out: TensorHandle) -> list[OpSpec]:
         """An epilogue: on the accumulator tile by tile, or (scope KERNEL) on the whole of `out` at the end."""
         scope = self.scope(step)
@@ -185,6 +211,8 @@ class _Composite:
             message = f"recipe `{step.op}` stands in an epilogue, it can only be a prologue"
             raise fault("E_COMPOSITE_SCOPE", message, step.at)
         expansion = self.expansion(step, recipe, scope, {recipe.accumulates: value})
+        if value.is_accumulator and value.dtype.is_int:
+            value = accumulator(value.shape, fp32)
         ops, _ = expansion.run(value)
         return ops
 
@@ -243,7 +271,10 @@ class _Composite:
             taken[recipe.accumulates] = value
         expansion = self.expansion(step, recipe, Scope.KERNEL, taken)
         if out is not None:
-            self.check_overlap(out, expansion.operands)
+            self.check_read_only(out)
+            if out.id in self.rw:
+                message = f"`out` is `{self.rw[out.id].name}`, which recipe `{step.op}` writes itself"
+                raise fault("E_OUT_OVERLAP", message, step.at, help="give another `out`, or none")
         ops, made = expansion.run(out)
         return ops, made
 
@@ -253,12 +284,16 @@ class _Composite:
         return _Step(entry.op, entry.operands, entry.extra, entry.scope, Place(entry.span, self.call.place.calls))
 
     def scope(self, step: _Step) -> Scope:
-        micro = MICRO_OPS.get(step.op)
+        micro, recipe = MICRO_OPS.get(step.op), RECIPE_DESCRIPTORS.get(step.op)
         reduces = micro is not None and micro.reduces
-        chosen = Scope(step.scope) if step.scope is not None else Scope.KERNEL if reduces else Scope.OUTPUT_TILE
+        usual = Scope.KERNEL if reduces else recipe.tile_scope if recipe is not None else Scope.OUTPUT_TILE
+        chosen = Scope(step.scope) if step.scope is not None else usual
         if reduces and chosen is not Scope.KERNEL:
             message = f"`{step.op}` reduces whole rows or columns, it cannot have scope {chosen.value}"
             raise fault("E_COMPOSITE_SCOPE", message, step.at, help="leave the scope out, or write KERNEL")
+        if recipe is not None and chosen not in (recipe.tile_scope, Scope.KERNEL):
+            message = f"recipe `{step.op}` runs at scope {recipe.tile_scope.value}, not {chosen.value}"
+            raise fault("E_COMPOSITE_SCOPE", message, step.at, help="leave the scope out")
         return chosen
 
     def expansion(
@@ -279,9 +314,11 @@ class _Composite:
         for name, value in step.extra.items():
             scalars[name] = self.number(value, f"`{name}` of recipe `{step.op}`", step.at)
         ordered = {name: blocks.pop(name) for name in recipe.operands if name in blocks}
-        for name in recipe.written:
-            if name in ordered:
-                self.rw.setdefault(ordered[name].id, ordered[name])
+        for name, handle in ordered.items():
+            if recipe.operands[name] == "RW":
+                self.rw.setdefault(handle.id, handle)
+            elif scope is Scope.KERNEL and not handle.is_accumulator:
+                self.only_read.append((step.op, name, handle))
         return Expansion(self.context, step.op, recipe, {**ordered, **blocks}, scalars, step.at, scope)
 
     def micro(self, step: _Step, scope: Scope, value: TensorHandle | None, out: TensorHandle | None) -> OpSpec:
@@ -298,12 +335,19 @@ class _Composite:
         self.fill(step, op, given, value)
         extra = {name: step.extra[name] for name in op.attributes if step.extra.get(name) is not None}
         blocks, numbers = _split({name: given[name] for name in op.operands})
+        if not blocks:
+            raise fault("E_COMPOSITE_OPERAND", f"`{step.op}` has only numbers as operands", step.at)
         shape = self.shape_of(step, op, blocks, extra, value)
         if not isinstance(target, TensorHandle):
-            target = self.micro_target(step, shape, blocks, scope, value, out)
+            types = {name: handle.dtype for name, handle in blocks.items()}
+            floats = any(self.types.is_float(number) for number in numbers.values())
+            target = self.micro_target(step, shape, types, floats, scope, value, out)
+        elif squeezed(target, len(shape)).shape != shape:
+            message = f"`out` of `{step.op}` has shape {target.shape}, the result {shape}"
+            raise fault("E_COMPOSITE_SHAPE", message, step.at)
         if not op.reduces:
             axis = extra.pop("bcast_axis", None)
-            blocks = {name: self.repeated(step, name, handle, shape, axis) for name, handle in blocks.items()}
+            blocks = {name: self.repeated(step, name, handle, shape, axis, scope) for name, handle in blocks.items()}
         return OpSpec(step.op, scope, blocks, {**numbers, **extra}, squeezed(target, len(shape)))
 
     def argument(self, step: _Step, name: str, value: CompositeOperand) -> TensorHandle | Operand:
@@ -337,39 +381,34 @@ class _Composite:
         extra: dict[str, Any],
         value: TensorHandle | None,
     ) -> tuple[int, ...]:
-        if not blocks:
-            raise fault("E_COMPOSITE_OPERAND", f"`{step.op}` has only numbers as operands", step.at)
-        largest = max((handle.shape for handle in blocks.values()), key=lambda shape: (len(shape), shape))
-        if not op.reduces:
-            if value is not None and value.is_accumulator:
-                return value.shape
-            widest = [handle.shape for handle in blocks.values() if len(handle.shape) == len(largest)]
-            return tuple(max(extents) for extents in zip(*widest, strict=True))
-        axis = extra.get("axis")
-        if not isinstance(axis, int) or not -len(largest) <= axis < len(largest):
-            message = f"`{step.op}` needs an `axis` of {-len(largest)} to {len(largest) - 1}, it is {axis}"
-            raise fault("E_COMPOSITE_OPERAND", message, step.at)
-        extra["axis"] = axis % len(largest)
-        return (*largest[: extra["axis"]], *largest[extra["axis"] + 1 :])
+        if op.reduces:
+            rank = max(len(handle.shape) for handle in blocks.values())
+            extra["axis"] = reduced_axis(step.op, extra.get("axis"), rank, step.at)
+        elif value is not None and value.is_accumulator:
+            return value.shape
+        return result_shape(op, {name: handle.shape for name, handle in blocks.items()}, extra, step.at)
 
     def micro_target(
         self,
         step: _Step,
         shape: tuple[int, ...],
-        blocks: dict[str, TensorHandle],
+        types: dict[str, DType],
+        floats: bool,
         scope: Scope,
         value: TensorHandle | None,
         out: TensorHandle | None,
     ) -> TensorHandle:
+        op = MICRO_OPS[step.op]
         if scope in _TILE_SCOPES or (value is not None and out is None and self.call.op == GEMM and self.is_out(value)):
             assert value is not None
             if value.shape != shape:
                 message = f"`{step.op}` gives shape {shape}, the output has {value.shape}"
                 raise fault("E_COMPOSITE_SHAPE", message, step.at, help="give it an `out` of its own")
-            return value
+            if not value.is_accumulator:
+                return value
+            return accumulator(value.shape, accumulator_after(op, value.dtype, types.values(), floats))
         if out is None:
-            widest = max(blocks.values(), key=lambda handle: handle.n_elements)
-            return self.context.new_handle(step.op, shape, widest.dtype)
+            return self.context.new_handle(step.op, shape, result_dtype(op, types, floats))
         if squeezed(out, len(shape)).shape != shape:
             raise fault("E_COMPOSITE_SHAPE", f"`out` has shape {out.shape}, `{step.op}` gives {shape}", step.at)
         return out
@@ -379,15 +418,27 @@ class _Composite:
         return out is not None and (out.id, out.address) == (value.id, value.address)
 
     def repeated(
-        self, step: _Step, name: str, handle: TensorHandle, shape: tuple[int, ...], axis: int | None
+        self, step: _Step, name: str, handle: TensorHandle, shape: tuple[int, ...], axis: int | None, scope: Scope
     ) -> TensorHandle:
-        missing = len(shape) - len(handle.shape)
-        extents = handle.shape if axis is None or not missing else _with_axis(handle.shape, axis % len(shape))
-        padded = (1,) * (len(shape) - len(extents)) + extents
-        if missing < 0 or any(extent not in (1, want) for extent, want in zip(padded, shape, strict=False)):
+        if scope is Scope.K_TILE and len(handle.shape) == len(shape) + 1:
+            return self.along_depth(step, name, handle, shape)
+        extents = with_axis(handle.shape, len(shape), axis)
+        if len(extents) != len(shape) or any(
+            extent not in (1, want) for extent, want in zip(extents, shape, strict=True)
+        ):
             message = f"operand `{name}` of `{step.op}` has shape {handle.shape}, it must repeat to {shape}"
             raise fault("E_COMPOSITE_SHAPE", message, step.at)
         return along(handle, shape, axis)
+
+    def along_depth(self, step: _Step, name: str, handle: TensorHandle, shape: tuple[int, ...]) -> TensorHandle:
+        """An operand with one block for each group of rows of `b`: its first axis lies along k."""
+        groups = handle.shape[0]
+        rest = handle.shape[1:]
+        if self.depth % groups or any(extent not in (1, want) for extent, want in zip(rest, shape, strict=True)):
+            need = f"(groups, {', '.join(map(str, shape))}), groups dividing {self.depth}"
+            message = f"operand `{name}` of `{step.op}` has shape {handle.shape}, it must repeat to {need}"
+            raise fault("E_COMPOSITE_SHAPE", message, step.at)
+        return broadcast(handle, (groups, *shape))
 
 
 def _split(args: Mapping[str, TensorHandle | Operand]) -> tuple[dict[str, TensorHandle], dict[str, Operand]]:
@@ -398,10 +449,6 @@ def _split(args: Mapping[str, TensorHandle | Operand]) -> tuple[dict[str, Tensor
         else:
             numbers[name] = value
     return blocks, numbers
-
-
-def _with_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return (*shape[:axis], 1, *shape[axis:])
 
 
 def overlaps(one: TensorHandle, other: TensorHandle) -> bool:

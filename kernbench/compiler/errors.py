@@ -79,6 +79,7 @@ ERRORS: dict[str, str] = {
     "E_TCM_OVERFLOW": "the blocks that are in use at once do not fit in the scratch memory of a PE",
     "E_BINARY_TOO_LARGE": "an encoded program is larger than a device loads",
     "E_GEMM_DTYPE": "the target's matrix engine does not multiply this type",
+    "E_K_GROUPS": "an operand of a K_TILE op has groups along k that a tile of the target would cross",
     "E_UNKNOWN_PASS": "a name that is no pass of the compiler",
     "E_UNKNOWN_OP": "a composite names an op that is neither a micro-op nor a recipe",
     "E_TWO_GEMMS": "a composite has more than one gemm",

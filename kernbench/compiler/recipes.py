@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kernbench.commands import Scope
 from kernbench.numerics import GENERATORS, MICRO_OPS
 
 Shape = tuple[int, ...]
@@ -88,6 +89,7 @@ class RecipeDescriptor:
     constants: dict[str, Callable[[Dims], float]] = field(default_factory=dict)
     views: dict[str, View] = field(default_factory=dict)
     accumulates: str | None = None  # the operand that is the accumulator where the recipe is an epilogue
+    tile_scope: Scope = Scope.OUTPUT_TILE  # of a `tile_aligned` recipe in an epilogue
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -216,21 +218,21 @@ RECIPE_DESCRIPTORS["rmsnorm"] = RecipeDescriptor(
     dims={"x": "RC", "w": "C"},
     primary_out=PrimaryOutSpec(from_shape="x", from_dtype="x"),
     tile_alignment="single_shot",
-    # the squares, the sums and their roots in fp32, the normed rows and P
+    # rows and a column in fp32, each used in place, and P
     internal_scratch_bytes_fn=lambda shapes, bpe: (
-        4 * (2 * _count(shapes["x"]) + 3 * _rows(shapes["x"])) + _count(shapes["x"]) * bpe["x"]
+        4 * (_count(shapes["x"]) + _rows(shapes["x"])) + _count(shapes["x"]) * bpe["x"]
     ),
     engine_seq=(
-        EngineOp("MATH", "mul", src_a="x", src_b="x", dst="squares"),
-        EngineOp("MATH", "rsum", src="squares", dst="total", reduce_axis=-1),
-        EngineOp("MATH", "fma", src_a="total", src_b="one_over_c", src_c="eps", dst="mean"),
-        EngineOp("MATH", "rsqrt", src="mean", dst="factor"),
-        EngineOp("MATH", "mul_bcast", src_a="x", src_b="factor", dst="normed", bcast_axis=1),
-        EngineOp("MATH", "mul_bcast", src_a="normed", src_b="w", dst="P", bcast_axis=0),
+        EngineOp("MATH", "mul", src_a="x", src_b="x", dst="rows"),
+        EngineOp("MATH", "rsum", src="rows", dst="factor", reduce_axis=-1),
+        EngineOp("MATH", "fma", src_a="factor", src_b="one_over_c", src_c="eps", dst="factor"),
+        EngineOp("MATH", "rsqrt", src="factor", dst="factor"),
+        EngineOp("MATH", "mul_bcast", src_a="x", src_b="factor", dst="rows", bcast_axis=1),
+        EngineOp("MATH", "mul_bcast", src_a="rows", src_b="w", dst="P", bcast_axis=0),
     ),
     reference=_rmsnorm,
     doc="Each row divided by the root of its mean square, times w.",
-    dtypes=dict.fromkeys(("squares", "total", "mean", "factor", "normed"), "fp32"),
+    dtypes={"rows": "fp32", "factor": "fp32"},
     scalars={"eps": 1e-6},
     constants={"one_over_c": lambda dims: 1.0 / dims["C"]},
 )
@@ -240,27 +242,25 @@ RECIPE_DESCRIPTORS["layernorm"] = RecipeDescriptor(
     dims={"x": "RC", "w": "C", "b": "C"},
     primary_out=PrimaryOutSpec(from_shape="x", from_dtype="x"),
     tile_alignment="single_shot",
-    # the centred rows, their squares, the normed and the weighted rows, and five columns, in fp32; and P
+    # two blocks of rows and two columns in fp32, used in place, and P
     internal_scratch_bytes_fn=lambda shapes, bpe: (
-        4 * (4 * _count(shapes["x"]) + 5 * _rows(shapes["x"])) + _count(shapes["x"]) * bpe["x"]
+        4 * (2 * _count(shapes["x"]) + 2 * _rows(shapes["x"])) + _count(shapes["x"]) * bpe["x"]
     ),
     engine_seq=(
-        EngineOp("MATH", "rsum", src="x", dst="total", reduce_axis=-1),
-        EngineOp("MATH", "mul", src_a="total", src_b="one_over_c", dst="mean"),
-        EngineOp("MATH", "sub_bcast", src_a="x", src_b="mean", dst="centred", bcast_axis=1),
-        EngineOp("MATH", "mul", src_a="centred", src_b="centred", dst="squares"),
-        EngineOp("MATH", "rsum", src="squares", dst="spread", reduce_axis=-1),
-        EngineOp("MATH", "fma", src_a="spread", src_b="one_over_c", src_c="eps", dst="var"),
-        EngineOp("MATH", "rsqrt", src="var", dst="factor"),
-        EngineOp("MATH", "mul_bcast", src_a="centred", src_b="factor", dst="normed", bcast_axis=1),
-        EngineOp("MATH", "mul_bcast", src_a="normed", src_b="w", dst="weighted", bcast_axis=0),
-        EngineOp("MATH", "add_bcast", src_a="weighted", src_b="b", dst="P", bcast_axis=0),
+        EngineOp("MATH", "rsum", src="x", dst="mean", reduce_axis=-1),
+        EngineOp("MATH", "mul", src_a="mean", src_b="one_over_c", dst="mean"),
+        EngineOp("MATH", "sub_bcast", src_a="x", src_b="mean", dst="rows", bcast_axis=1),
+        EngineOp("MATH", "mul", src_a="rows", src_b="rows", dst="squares"),
+        EngineOp("MATH", "rsum", src="squares", dst="factor", reduce_axis=-1),
+        EngineOp("MATH", "fma", src_a="factor", src_b="one_over_c", src_c="eps", dst="factor"),
+        EngineOp("MATH", "rsqrt", src="factor", dst="factor"),
+        EngineOp("MATH", "mul_bcast", src_a="rows", src_b="factor", dst="rows", bcast_axis=1),
+        EngineOp("MATH", "mul_bcast", src_a="rows", src_b="w", dst="rows", bcast_axis=0),
+        EngineOp("MATH", "add_bcast", src_a="rows", src_b="b", dst="P", bcast_axis=0),
     ),
     reference=_layernorm,
     doc="Each row brought to mean 0 and variance 1, times w, plus b.",
-    dtypes=dict.fromkeys(
-        ("total", "mean", "centred", "squares", "spread", "var", "factor", "normed", "weighted"), "fp32"
-    ),
+    dtypes=dict.fromkeys(("mean", "rows", "squares", "factor"), "fp32"),
     scalars={"eps": 1e-5},
     constants={"one_over_c": lambda dims: 1.0 / dims["C"]},
 )
@@ -296,15 +296,15 @@ RECIPE_DESCRIPTORS["swiglu"] = RecipeDescriptor(
     dims={"gate": "RC", "up": "RC"},
     primary_out=PrimaryOutSpec(from_shape="gate", from_dtype="gate"),
     tile_alignment="tile_aligned",
-    internal_scratch_bytes_fn=lambda shapes, bpe: _count(shapes["gate"]) * (4 + 4 + bpe["gate"]),
+    internal_scratch_bytes_fn=lambda shapes, bpe: _count(shapes["gate"]) * (4 + bpe["gate"]),
     engine_seq=(
-        EngineOp("MATH", "sigmoid", src="gate", dst="sig"),
-        EngineOp("MATH", "mul", src_a="gate", src_b="sig", dst="swish"),
+        EngineOp("MATH", "sigmoid", src="gate", dst="swish"),
+        EngineOp("MATH", "mul", src_a="gate", src_b="swish", dst="swish"),
         EngineOp("MATH", "mul", src_a="swish", src_b="up", dst="P"),
     ),
     reference=_swiglu,
     doc="gate × sigmoid(gate) × up.",
-    dtypes={"sig": "fp32", "swish": "fp32"},
+    dtypes={"swish": "fp32"},
     accumulates="gate",
 )
 
@@ -313,16 +313,16 @@ RECIPE_DESCRIPTORS["gelu"] = RecipeDescriptor(
     dims={"x": "RC"},
     primary_out=PrimaryOutSpec(from_shape="x", from_dtype="x"),
     tile_alignment="tile_aligned",
-    internal_scratch_bytes_fn=lambda shapes, bpe: _count(shapes["x"]) * (4 + 4 + 4 + bpe["x"]),
+    internal_scratch_bytes_fn=lambda shapes, bpe: _count(shapes["x"]) * (4 + bpe["x"]),
     engine_seq=(
-        EngineOp("MATH", "mul", src_a="x", src_b=0.7071067811865476, dst="scaled"),
-        EngineOp("MATH", "erf", src="scaled", dst="bell"),
-        EngineOp("MATH", "fma", src_a="bell", src_b=0.5, src_c=0.5, dst="share"),
+        EngineOp("MATH", "mul", src_a="x", src_b=0.7071067811865476, dst="share"),
+        EngineOp("MATH", "erf", src="share", dst="share"),
+        EngineOp("MATH", "fma", src_a="share", src_b=0.5, src_c=0.5, dst="share"),
         EngineOp("MATH", "mul", src_a="x", src_b="share", dst="P"),
     ),
     reference=_gelu,
     doc="x times the share of a normal distribution that lies below x (the exact form, with erf).",
-    dtypes={"scaled": "fp32", "bell": "fp32", "share": "fp32"},
+    dtypes={"share": "fp32"},
     accumulates="x",
 )
 

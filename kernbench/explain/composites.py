@@ -22,6 +22,7 @@ def _with(arguments: str, head: str = "") -> Kernel:
 
 
 _BIAS = "bias = tl.load(c_ptr + tl.arange(0, 64))\n        "
+_SCALES = "s = tl.full((2, 1, 64), 0.5, tl.float32)\n        "
 _BLOCK = "x = tl.zeros((64, 64), tl.float32)\n        "
 
 EXPLANATIONS: tuple[Explanation, ...] = (
@@ -114,6 +115,20 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         right=_with(
             'op="gemm", a=a, b=b, out=x, epilogue=[{"op": "rmax", "axis": 1, "out": m}]',
             _BLOCK + "m = tl.zeros((64,), tl.float32)\n        ",
+        ),
+    ),
+    Explanation(
+        code="E_K_GROUPS",
+        story="""
+            An operand of a `K_TILE` op may vary along k: with three axes, the first has one block for each group of
+            rows of `b` (the scales of a quantised product). Each partial product of one k tile takes one block, so a
+            group must have as many rows as some whole k tiles of the target's matrix engine (`pe_gemm.tile.k`).
+        """,
+        wrong=_with('op="gemm", a=a, b=b, out=c, epilogue=[{"op": "mul", "other": s, "scope": "K_TILE"}]', _SCALES),
+        says="operand `src_b` of `mul` has groups of 32 rows, which k tiles of 64 cross",
+        right=_with(
+            'op="gemm", a=a, b=b, out=c, epilogue=[{"op": "mul", "other": s, "scope": "K_TILE"}]',
+            _SCALES.replace("(2, 1, 64)", "(1, 1, 64)"),
         ),
     ),
     Explanation(

@@ -151,7 +151,7 @@ class CompositeValues:
     def _run_tile(self, ops: Sequence[int], loop: Loop, j: int, acc: Array) -> Array:
         m0, k0, n0 = loop.at(j)
         m, _, n = loop.extents(m0, k0, n0)
-        tile = TileBox(m0, m0 + m, n0, n0 + n)
+        tile = TileBox(m0, m0 + m, n0, n0 + n, k0, loop.k)
         for index in ops:
             written = run_op(self._op(index), self._views, tile, acc)
             acc = acc if written is None else written

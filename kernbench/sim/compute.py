@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench import numerics
-from kernbench.commands import Operand, OpSpec, Reg, TensorHandle
+from kernbench.commands import Operand, OpSpec, Reg, Scope, TensorHandle
 from kernbench.dtypes import DType, cast, compute_dtype
 from kernbench.sim.access_eval import affine_ints, evaluate_index
 from kernbench.sim.plan import Along, tile_axes
@@ -69,20 +69,20 @@ def make_value_op(
     attributes = {key: op.extra[key] for key in numerics.MICRO_OPS[op.kind].attributes if key in op.extra}
     if op.out is None:
         return ValueOp(op.kind, args, Arg(ACC), accumulator, (), attributes)
-    return ValueOp(op.kind, args, _handle_arg(op.out, views, bcast), op.out.dtype, op.out.shape, attributes)
+    return ValueOp(op.kind, args, _handle_arg(op.out, views, bcast, op.scope), op.out.dtype, op.out.shape, attributes)
 
 
 def _arg(op: OpSpec, name: str, views: Mapping[TensorHandle, int], bcast: int | None, dtypes: Sequence[DType]) -> Arg:
     handle = op.operands.get(name)
     if handle is not None:
-        return _handle_arg(handle, views, bcast)
+        return _handle_arg(handle, views, bcast, op.scope)
     return Arg(0, (), _scalar_reader(op.extra[name], dtypes))
 
 
-def _handle_arg(handle: TensorHandle, views: Mapping[TensorHandle, int], bcast: int | None) -> Arg:
+def _handle_arg(handle: TensorHandle, views: Mapping[TensorHandle, int], bcast: int | None, scope: Scope) -> Arg:
     if handle.is_accumulator:
         return Arg(ACC)
-    return Arg(views[handle], tile_axes(handle, bcast))
+    return Arg(views[handle], tile_axes(handle, bcast, scope))
 
 
 def _scalar_reader(operand: Operand, dtypes: Sequence[DType]) -> Read:
@@ -134,11 +134,17 @@ class TileBox(NamedTuple):
     m1: int
     n0: int
     n1: int
+    k0: int
+    k: int  # of the whole product
 
 
 def cut(view: Array, axes: tuple[Along, ...], tile: TileBox) -> Array:
     """The part of an operand that belongs to a tile."""
-    pick = {Along.M: slice(tile.m0, tile.m1), Along.N: slice(tile.n0, tile.n1), Along.WHOLE: slice(None)}
+    pick: dict[Along, slice | int] = {
+        Along.M: slice(tile.m0, tile.m1), Along.N: slice(tile.n0, tile.n1), Along.WHOLE: slice(None)
+    }  # fmt: skip
+    if axes and axes[0] is Along.K:
+        pick[Along.K] = tile.k0 * view.shape[0] // tile.k
     return view[tuple(pick[along] for along in axes)]
 
 

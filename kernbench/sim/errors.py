@@ -47,8 +47,11 @@ ERRORS: dict[str, str] = {
     "E_KERNEL_ASSERT": "an assertion of a kernel failed",
     "E_LOOP_STEP": "the step of a loop is 0 at run time",
     "E_TCM_BOUNDS": "a block does not lie in a PE's scratchpad",
+    "E_K_GROUPS": "an operand of a K_TILE op has groups along k that a tile of the device would cross",
     "E_GEMM_DTYPE": "PE_GEMM does not multiply values of that type",
     "E_TIMING_NEEDS_DATA": "an address, a mask or a branch depends on data that timing mode does not compute",
+    "E_MESSAGE_PE": "a kernel sends to, or receives from, a PE that is not in its launch",
+    "E_MESSAGE_MISMATCH": "a block that is received has another shape or type than the one that was sent",
     "E_LATE_LAUNCH": "a launch reached a PE after the barrier at which it should have started",
     # the end of a run
     "E_DEADLOCK": "nothing is left to happen and somebody still waits",

@@ -46,10 +46,11 @@ class MathStage(NamedTuple):
 
 
 class Along(enum.Enum):
-    """Which of the output's axes an axis of a tile operand runs along."""
+    """Which axis of the product an axis of a tile operand runs along."""
 
     M = "m"
     N = "n"
+    K = "k"  # one block for each group of rows of `b`
     WHOLE = "whole"
 
 
@@ -135,8 +136,20 @@ def make_plan(ops: tuple[OpSpec, ...], spec: PeSpec) -> Plan:
     k_ops = tuple(i for i in behind if ops[i].scope is Scope.K_TILE)
     out_ops = tuple(i for i in behind if ops[i].scope is Scope.OUTPUT_TILE)
     after = [i for i in behind if ops[i].scope is Scope.KERNEL]
+    for index in k_ops:
+        _check_groups(ops[index], int(ops[head].extra["k"]), spec.pe_gemm.tile.k)
     loop = _loop(ops, head, k_ops, out_ops, spec)
     return Plan(_whole(ops, range(head), spec), loop, k_ops, out_ops, _whole(ops, after, spec))
+
+
+def _check_groups(op: OpSpec, k: int, native_k: int) -> None:
+    """Every K tile lies in one group of an operand that varies along k."""
+    for name, handle in op.operands.items():
+        if Along.K in tile_axes(handle, None, op.scope):
+            groups = handle.shape[0]
+            if k % groups or (groups > 1 and k // groups % native_k):
+                message = f"operand `{name}` of `{op.kind}` has {groups} groups along k = {k}"
+                raise PlanError("E_K_GROUPS", f"{message}, which tiles of {native_k} would cross")
 
 
 def _whole(ops: tuple[OpSpec, ...], indices: range | list[int], spec: PeSpec) -> tuple[MathStage, ...]:
@@ -154,28 +167,32 @@ def math_stage(index: int, op: OpSpec, tile: tuple[int, int] | None, spec: PeSpe
     params = spec.pe_math
     cycles = params.startup_cycles + -(-count // params.lanes) * params.cycles.get(cost, 1)
     duration = max(1, spec.cycles_to_ps(cycles) + ns_to_ps(params.overhead_ns))
-    result = op.out.dtype.nbytes * _cut_elements(op.out, tile) if op.out is not None else 4 * count
+    result = op.out.dtype.nbytes * _cut_elements(op.out, tile, op.scope) if op.out is not None else 4 * count
     return MathStage(index, duration, 0 if cost == "move" else count, result)
 
 
 def _elements(op: OpSpec, handles: list[TensorHandle], tile: tuple[int, int] | None) -> int:
-    counts = [_cut_elements(handle, tile) for handle in handles]
+    counts = [_cut_elements(handle, tile, op.scope) for handle in handles]
     if tile is not None and op.out is None:
         counts.append(tile[0] * tile[1])  # the result is the accumulator
     return max(counts, default=1)
 
 
-def _cut_elements(handle: TensorHandle, tile: tuple[int, int] | None) -> int:
+def _cut_elements(handle: TensorHandle, tile: tuple[int, int] | None, scope: Scope) -> int:
     if tile is None:
         return handle.n_elements
     count = 1
-    for extent, along in zip(handle.shape, tile_axes(handle, None), strict=True):
-        count *= {Along.M: min(tile[0], extent), Along.N: min(tile[1], extent), Along.WHOLE: extent}[along]
+    for extent, along in zip(handle.shape, tile_axes(handle, None, scope), strict=True):
+        sizes = {Along.M: min(tile[0], extent), Along.N: min(tile[1], extent), Along.K: 1, Along.WHOLE: extent}
+        count *= sizes[along]
     return count
 
 
-def tile_axes(handle: TensorHandle, bcast_axis: int | None) -> tuple[Along, ...]:
-    """Which way each axis of a tile operand is cut. A vector lies along n, or where `bcast_axis` is 1 along m."""
+def tile_axes(handle: TensorHandle, bcast_axis: int | None, scope: Scope) -> tuple[Along, ...]:
+    """Which way each axis of a tile operand is cut. A vector lies along n, or where `bcast_axis` is 1 along m.
+
+    The first of three axes lies along k at scope K_TILE.
+    """
     if len(handle.shape) == 1:
         along = Along.M if bcast_axis in (1, -1) else Along.N
         return (Along.WHOLE if handle.shape[0] == 1 else along,)
@@ -183,7 +200,8 @@ def tile_axes(handle: TensorHandle, bcast_axis: int | None) -> tuple[Along, ...]
     m, n = handle.shape[lead:] if lead >= 0 else (1, 1)
     if lead < 0:
         return ()
-    return (*(Along.WHOLE,) * lead, Along.WHOLE if m == 1 else Along.M, Along.WHOLE if n == 1 else Along.N)
+    above = Along.K if scope is Scope.K_TILE and lead == 1 else Along.WHOLE
+    return (*(above,) * lead, Along.WHOLE if m == 1 else Along.M, Along.WHOLE if n == 1 else Along.N)
 
 
 # --------------------------------------------------------------------------- GEMM

@@ -35,7 +35,7 @@ from kernbench.compiler.values import (
     type_text,
 )
 from kernbench.diagnostics import did_you_mean
-from kernbench.numerics import accumulator_dtype
+from kernbench.numerics import MICRO_OPS, accumulator_dtype
 
 GEMM = "gemm"
 _ATTRIBUTES = ("axis", "bcast_axis")  # numbers that say how an op works, and are no operands
@@ -61,7 +61,7 @@ def composite(
     before, after = _entries(call, prologue, "prologue"), _entries(call, epilogue, "epilogue")
     if name is None and not before:
         raise fault("E_BAD_COMPOSITE", "a composite without `op` needs a `prologue`", call.at)
-    given = {key: value for key, value in {"a": a, "b": b, **others}.items() if value != NONE}
+    given = _named_for(name, {key: value for key, value in {"a": a, "b": b, **others}.items() if value != NONE})
     operands, extra = _operands(call, given, f"tl.composite(op={name!r})")
     product = _product(call, name, operands, extra, before, after)
     target = _target(call, out, out_ptr, product)
@@ -88,6 +88,13 @@ def _op_name(call: Call, op: Value) -> str | None:
         return str(name)
     help = did_you_mean(str(name), known, "ops")
     raise fault("E_UNKNOWN_OP", f"{name!r} is no op of a composite", call.at, help=help)
+
+
+def _named_for(name: str | None, given: dict[str, Value]) -> dict[str, Value]:
+    """`a` and `b` are the first two operands of a micro-op too."""
+    wanted = MICRO_OPS[name].operands if name is not None and name != GEMM else ()
+    short = {letter: full for letter, full in zip("ab", wanted, strict=False) if full not in given}
+    return {short.get(key, key): value for key, value in given.items()}
 
 
 def _entries(call: Call, value: Value, what: str) -> tuple[CompositeEntry, ...]:
