@@ -11,6 +11,7 @@ from typing import Literal
 
 from kernbench.commands import Program
 from kernbench.diagnostics import Span
+from kernbench.messages import Tag
 from kernbench.sim.windows import Windows
 
 Mode = Literal["data", "timing"]
@@ -35,6 +36,7 @@ class LaunchContext:
     request: int  # the request's number in the op log
     correlation_id: str
     request_id: str
+    targets: tuple[Tag, ...] = ()  # of the launch; the PE of index k is `targets[k]`
 
     def program_id(self, linear: int) -> tuple[int, int, int]:
         x, y, _ = self.num_programs

@@ -249,6 +249,7 @@ def make_contexts(
             request=request,
             correlation_id=launch.correlation_id,
             request_id=launch.request_id,
+            targets=targets,
         )
         for number, tag in enumerate(targets)
     }

@@ -54,4 +54,4 @@ def _needed_pairs(graph: TopologyGraph) -> Iterator[tuple[str, str]]:
 
 
 def _is_end(node: GraphNode) -> bool:
-    return node.kind in ("m_cpu", "hbm_ctrl", "pe_cpu", "pe_dma", "tcm")
+    return node.kind in ("m_cpu", "hbm_ctrl", "pe_cpu", "pe_dma", "tcm", "pe_ipcq")

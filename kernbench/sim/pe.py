@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernbench.commands import walk
+from kernbench.sim.access_eval import Place
 from kernbench.sim.engines.pe_dma import PeDma
 from kernbench.sim.engines.pe_gemm import PeGemm, StorePort
+from kernbench.sim.engines.pe_ipcq import PeIpcq, name_of
 from kernbench.sim.engines.pe_math import PeMath
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.form_context import FormContext
@@ -40,10 +42,11 @@ class Pe:
         self.services = services
         prefix = f"sip{sip}.cube{cube}.pe{pe}"
         self.tcm = Tcm(services.spec.tcm.capacity_bytes)
-        self._parts = _make_parts(services, prefix, self.tcm)
+        self._parts = _make_parts(services, self.place, self.tcm)
         self._cpu = PeCpu(services, f"{prefix}.pe_cpu", self._parts)
         index = services.node_index[f"{prefix}.pe_scheduler"]
-        self._cpu.scheduler = PeScheduler(services.clock, index, services.spec, self._parts.dma, self._cpu)
+        self._cpu.scheduler = PeScheduler(services.clock, index, services.spec, self._parts, self._cpu)
+        self._parts.ipcq.on_change = self._cpu.changed
 
     @property
     def idle(self) -> bool:
@@ -72,6 +75,8 @@ class Pe:
             "gemm": parts.gemm.busy_ps,
             "math": parts.math.busy_ps,
             "store": parts.store.busy_ps,
+            "send": parts.ipcq.sends.busy_ps,
+            "recv": parts.ipcq.busy_ps,
         }
 
     def _code(self, context: LaunchContext) -> Code:
@@ -96,16 +101,22 @@ def prepare(services: PeServices, context: LaunchContext) -> Code:
     return Code(program, forms, make_command)
 
 
-def _make_parts(services: PeServices, prefix: str, tcm: Tcm) -> PeParts:
+def _make_parts(services: PeServices, place: Place, tcm: Tcm) -> PeParts:
+    prefix = name_of(place)
     clock, log, index = services.clock, services.log, services.node_index
     dma, gemm, math = (f"{prefix}.{name}" for name in ("pe_dma", "pe_gemm", "pe_math"))
     tcm_index = index[f"{prefix}.tcm"]
+    ipcq = services.queues[place] = PeIpcq(
+        place, services.spec.pe_ipcq, services.router, clock, services.network, log, index[f"{prefix}.pe_ipcq"],
+        services.queues,
+    )  # fmt: skip
     return PeParts(
         clock=clock,
         dma=PeDma(dma, services.spec.pe_dma, services.router, clock, services.network, log, index[dma]),
         math=PeMath(clock, log, index[math]),
         gemm=PeGemm(clock, log, index[gemm], tcm_index),
         store=StorePort(clock, log, tcm_index),
+        ipcq=ipcq,
         tcm=tcm,
         memory=services.memory,
         sanitizer=services.sanitizer,

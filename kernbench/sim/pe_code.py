@@ -26,10 +26,12 @@ from kernbench.commands import (
     Operand,
     Program,
     ReadScalar,
+    Recv,
     ScalarLoad,
     ScalarOp,
     ScalarStore,
     Scatter,
+    Send,
     Wait,
     While,
 )
@@ -315,7 +317,7 @@ class Code:
                 self._exit(node)
             case (
                 CompositeTemplate() | DmaRead() | DmaWrite() | Gather() | Scatter() | Atomic() | ScalarLoad()
-                | ScalarStore() | ReadScalar() | Wait()
+                | ScalarStore() | ReadScalar() | Send() | Recv() | Wait()
             ):  # fmt: skip
                 self._add(self._make_command(node, self._here(), self.context))
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernbench.diagnostics import Span
+from kernbench.messages import Tag
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import Part, place_number
 from kernbench.sim.deadlock import Waiter
 from kernbench.sim.engines.pe_dma import Direction, Ways
+from kernbench.sim.engines.pe_ipcq import name_of
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.launch_context import LaunchContext, PeResult
 from kernbench.sim.memory import UNWRITTEN
@@ -34,11 +36,21 @@ _MEMORY = {"read": KIND["dma_read"], "write": KIND["dma_write"]}
 AHEAD_PS = 1_000_000  # how far local time may run ahead of the clock
 
 
+class _Wait(NamedTuple):
+    """What a wait is for the log and the register of waiters."""
+
+    kind: int
+    name: str
+    what: str
+    span: Span | None
+    src_id: int
+
+
 @dataclass(slots=True)
 class _Blocked:
-    """PE_CPU waits until these commands are complete, or for room in the queue where there are none."""
+    """PE_CPU waits until `ready()` says so."""
 
-    commands: list[Command]
+    ready: Callable[[], bool]
     since_ps: int
     kind: int
     name: str
@@ -114,6 +126,7 @@ class PeCpu:
         self._context = context
         self.request = context.request
         self.number = 0
+        self.parts.ipcq.open(self.request)
         now = self._clock.now
         if target_ps is not None and now > target_ps:
             text = f"the launch arrived {now - target_ps} ps after its barrier"
@@ -220,6 +233,15 @@ class PeCpu:
             )  # fmt: skip
             self._scalar_count = 0
 
+    def meet_clock(self) -> None:
+        """Local time goes on from now, after a wait."""
+        self.time_ps = self._clock.now
+
+    @property
+    def targets(self) -> tuple[Tag, ...]:
+        """The PEs of the launch, by their index."""
+        return self._context.targets
+
     # ----------------------------------------------------------------- dispatch
 
     def take_number(self) -> int:
@@ -228,18 +250,22 @@ class PeCpu:
         self.commands += 1
         return number
 
-    def dispatch(self, command: Command, cost_ps: int, name_id: int, nbytes: int, params_id: int, after: int) -> int:
-        """Hand a command over; go on with instruction `after` when the queue has taken it."""
+    def charge(self, cost_ps: int, number: int, name_id: int, nbytes: int, src_id: int, params_id: int) -> None:
+        """The time of handing something over."""
         if self._scalar_count:
             self._flush_scalars()
         start = self.time_ps
         self.time_ps = start + cost_ps
         self.busy_ps += cost_ps
-        origin = command.origin
         self._log.add(
-            start, self.time_ps, self.topology_index, _DISPATCH, name_id, self.request, origin.cmd, -1, 0, nbytes, 0,
-            origin.src_id, params_id,
+            start, self.time_ps, self.topology_index, _DISPATCH, name_id, self.request, number, -1, 0, nbytes, 0,
+            src_id, params_id,
         )  # fmt: skip
+
+    def dispatch(self, command: Command, cost_ps: int, name_id: int, nbytes: int, params_id: int, after: int) -> int:
+        """Hand a command over; go on with instruction `after` when the queue has taken it."""
+        origin = command.origin
+        self.charge(cost_ps, origin.cmd, name_id, nbytes, origin.src_id, params_id)
         self._clock.call_at(self.time_ps, self._hand_over, self._epoch, command, after)
         return SUSPEND
 
@@ -252,7 +278,8 @@ class PeCpu:
             return
         origin = command.origin
         self._pending = command
-        self._block([], _STALL, "queue full", command.span, origin.src_id, self._enqueue_pending, (after,))
+        wait = _Wait(_STALL, "queue full", "room in the command queue", command.span, origin.src_id)
+        self._block(lambda: self.scheduler.has_room, wait, self._enqueue_pending, (after,))
 
     def _enqueue_pending(self, after: int) -> None:
         assert self._pending is not None
@@ -267,20 +294,38 @@ class PeCpu:
     ) -> None:
         """Call `then(*args)` once all these commands are complete: now, where they are."""
         if commands:
-            self._block(commands, _WAIT, name, span, src_id, then, args)
+            wait = _Wait(_WAIT, name, f"{len(commands)} commands ({name})", span, src_id)
+            self._block(lambda: all(command.complete for command in commands), wait, then, args)
         else:
             then(*args)
 
-    def _block(
-        self, commands: list[Command], kind: int, name: str, span: Span | None, src_id: int,
-        then: Callable[..., None], args: tuple[Any, ...],
+    def wait_until(
+        self, ready: Callable[[], bool], name: str, what: str, span: Span | None, src_id: int,
+        then: Callable[..., None], *args: Any,
     ) -> None:  # fmt: skip
-        what = f"{len(commands)} commands ({name})" if commands else "room in the command queue"
-        ticket = self._services.waits.add(Waiter(self.topology_index, self.node, what, span, self.request))
-        self._blocked = _Blocked(commands, self._clock.now, kind, name, src_id, ticket, then, args)
+        """Call `then(*args)` once `ready()`: now, where it is so. Who changes that calls `changed`."""
+        if ready():
+            then(*args)
+        else:
+            self._block(ready, _Wait(_WAIT, name, what, span, src_id), then, args)
+
+    def stall_until(
+        self, ready: Callable[[], bool], name: str, what: str, span: Span | None, src_id: int,
+        then: Callable[..., None], *args: Any,
+    ) -> None:  # fmt: skip
+        """The same for something that has no room, which the log has as a stall."""
+        if ready():
+            then(*args)
+        else:
+            self._block(ready, _Wait(_STALL, name, what, span, src_id), then, args)
+
+    def _block(self, ready: Callable[[], bool], wait: _Wait, then: Callable[..., None], args: tuple[Any, ...]) -> None:
+        waiter = Waiter(self.topology_index, self.node, wait.what, wait.span, self.request)
+        ticket = self._services.waits.add(waiter)
+        self._blocked = _Blocked(ready, self._clock.now, wait.kind, wait.name, wait.src_id, ticket, then, args)
 
     def changed(self) -> None:
-        """A command has issued or is complete."""
+        """A command has issued or is complete, a block has come, or there is room for one."""
         if self._blocked is not None or self._stopped:
             self._clock.defer(self)
 
@@ -291,10 +336,7 @@ class PeCpu:
         blocked = self._blocked
         if blocked is None:
             return
-        if blocked.kind == _STALL:
-            if not self.scheduler.has_room:
-                return
-        elif not all(command.complete for command in blocked.commands):
+        if not blocked.ready():
             return
         self._unblock(blocked)
         self._resume_guarded(self._epoch, blocked.then, blocked.args)
@@ -334,6 +376,19 @@ class PeCpu:
         key = (self.topology_index, number, -1, 0)
         self._clock.call_after(head_ps, self._services.network.start_flow, pools, part.nbytes, key, drained)
 
+    def hold(self, ps: int, then: Callable[..., None], *args: Any) -> None:
+        """PE_CPU stands still for some time while something is moved for it; then `then(*args)`."""
+        self._in_memory += 1
+
+        def passed() -> None:
+            self._in_memory -= 1
+            if self._stopped:
+                self._finish_if_quiet()
+            else:
+                self._resume_guarded(self._epoch, then, args)
+
+        self._clock.call_after(ps, passed)
+
     def watch_read(self, part: Part, tensor: str, span: Span | None) -> None:
         sanitizer = self.parts.sanitizer
         if sanitizer.active and part_io.part_has(self.parts.memory.slice(*part.place), part, UNWRITTEN):
@@ -348,7 +403,19 @@ class PeCpu:
 
     def _drain(self) -> None:
         """All programs are dispatched: wait for what is in flight."""
-        self.when_complete(list(self.scheduler.live), "end of kernel", None, 0, self._end)
+        self.when_complete(list(self.scheduler.live), "end of kernel", None, 0, self._settle)
+
+    def _settle(self) -> None:
+        """Nothing is in flight: wait until every block that was sent is received, so that all queues are empty."""
+        ipcq = self.parts.ipcq
+        if ipcq.all_received:
+            self._end()
+            return
+        sent = ipcq.unreceived()
+        counts = [f"{name_of(to)} to receive {count} block{'s' * (count > 1)}" for to, count, _ in sent]
+        span = sent[0][2]
+        src_id = self._log.intern("" if span is None else str(span))
+        self.wait_until(lambda: ipcq.unreceived() != sent, "received", ", ".join(counts), span, src_id, self._settle)
 
     def _end(self) -> None:
         self._stopped = True
@@ -383,6 +450,7 @@ class PeCpu:
         if self.exec_start_ps is not None:
             name_id = self._log.intern(self._context.program.name)
             self._log.add(self.exec_start_ps, now, self.topology_index, _KERNEL, name_id, self.request)
+        self.parts.ipcq.close()
         done, self._done = self._done, None
         self._epoch += 1
         done(self._result(now))

@@ -17,9 +17,11 @@ from kernbench.commands import (
     Gather,
     Node,
     ReadScalar,
+    Recv,
     ScalarLoad,
     ScalarStore,
     Scatter,
+    Send,
     TensorHandle,
     Wait,
 )
@@ -40,6 +42,7 @@ from kernbench.sim.hazards import Range
 from kernbench.sim.memory import UNKNOWN
 from kernbench.sim.pe_code import Instruction
 from kernbench.sim.pe_command import Command
+from kernbench.sim.pe_messages import RecvStep, SendStep
 from kernbench.sim.registers import Unknown, reader, require_known, tuple_reader
 from kernbench.sim.topology_schema import PeSpec, ns_to_ps
 
@@ -68,6 +71,10 @@ def make_command(node: Node, at: int, context: FormContext) -> Instruction:
             return ScalarLoadStep(node, at, context)
         case ScalarStore():
             return ScalarStoreStep(node, at, context)
+        case Send():
+            return SendStep(node, at, context, dispatch_ps(context.spec, node.logical_bytes))
+        case Recv():
+            return RecvStep(node, at, context, dispatch_ps(context.spec, node.logical_bytes))
         case Wait():
             return WaitStep(node, at, context)
         case _:

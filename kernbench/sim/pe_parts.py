@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from kernbench.sim.clock import Clock
 from kernbench.sim.engines.pe_dma import PeDma
 from kernbench.sim.engines.pe_gemm import PeGemm, StorePort
+from kernbench.sim.engines.pe_ipcq import PeIpcq
 from kernbench.sim.engines.pe_math import PeMath
 from kernbench.sim.memory import MemoryMap
 from kernbench.sim.sanitizer import Sanitizer
@@ -25,6 +26,7 @@ class PeParts:
     math: PeMath
     gemm: PeGemm
     store: StorePort
+    ipcq: PeIpcq
     tcm: Tcm
     memory: MemoryMap
     sanitizer: Sanitizer

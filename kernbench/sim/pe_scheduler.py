@@ -1,9 +1,9 @@
 """PE_SCHEDULER: takes commands in program order, finds their hazards, and issues each when it may start.
 
-Composites have one queue, plain reads and plain writes one each. A plain DMA waits for the older commands that it
-conflicts with. A composite waits for older DMAs that it conflicts with; if at the head of the queue it conflicts
-with a composite in flight, it waits for all composites before it. Nothing overtakes a blocked composite, unless
-`issue: rw_aware` lets through those that conflict with nothing before them.
+Composites have one queue, plain reads, plain writes and sends one each. A plain DMA or a send waits for the older
+commands that it conflicts with. A composite waits for older DMAs and sends that it conflicts with; if at the head of
+the queue it conflicts with a composite in flight, it waits for all composites before it. Nothing overtakes
+a blocked composite, unless `issue: rw_aware` lets through those that conflict with nothing before them.
 
 Room: commands that have not issued take a place in the queue of `queue_depth`; as many composites may be in flight.
 Decisions are made once an instant. Knows what commands touch. Does not know what they do.
@@ -18,10 +18,12 @@ from typing import Protocol
 from kernbench.sim.access_eval import Part
 from kernbench.sim.clock import Clock
 from kernbench.sim.dma_command import DmaCommand
-from kernbench.sim.engines.pe_dma import Channel, PeDma
+from kernbench.sim.engines.pe_dma import Channel
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.hazards import Footprints, Range, hbm_conflict, overlap
 from kernbench.sim.pe_command import Command
+from kernbench.sim.pe_messages import SendCommand
+from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.topology_schema import Issue, PeSpec
 
 
@@ -37,23 +39,25 @@ class Owner(Protocol):
 
 class PeScheduler:
     __slots__ = (
-        "__weakref__", "_clock", "_composites", "_depth", "_dma", "_in_flight", "_issue", "_owner", "_reads", "_room",
-        "_writes", "footprints", "live", "topology_index",
+        "__weakref__", "_clock", "_composites", "_depth", "_dma", "_in_flight", "_ipcq", "_issue", "_owner", "_reads",
+        "_room", "_sends", "_writes", "footprints", "live", "topology_index",
     )  # fmt: skip
 
-    def __init__(self, clock: Clock, topology_index: int, spec: PeSpec, dma: PeDma, owner: Owner) -> None:
+    def __init__(self, clock: Clock, topology_index: int, spec: PeSpec, parts: PeParts, owner: Owner) -> None:
         self.topology_index = topology_index
         self.footprints = Footprints()  # of the program that runs
         self.live: dict[Command, None] = {}  # not complete yet, oldest first
         self._clock = clock
         self._issue: Issue = spec.pe_scheduler.issue
         self._depth = self._room = spec.pe_cpu.queue_depth
-        self._dma = dma
-        dma.read.on_room = dma.write.on_room = self._dma_has_room
+        self._dma, self._ipcq = parts.dma, parts.ipcq
+        for channel in (parts.dma.read, parts.dma.write, parts.ipcq.sends):
+            channel.on_room = self._channel_has_room
         self._owner = owner
         self._composites: deque[Command] = deque()
         self._reads: deque[Command] = deque()
         self._writes: deque[Command] = deque()
+        self._sends: deque[Command] = deque()
         self._in_flight = 0  # composites issued and not complete
 
     @property
@@ -78,7 +82,7 @@ class PeScheduler:
     def _queue_of(self, command: Command) -> deque[Command]:
         if isinstance(command, DmaCommand):
             return self._reads if command.is_read else self._writes
-        return self._composites
+        return self._sends if isinstance(command, SendCommand) else self._composites
 
     def _find_hazards(self, command: Command) -> None:
         conflict, footprint = self.footprints.conflict, command.footprint
@@ -102,6 +106,7 @@ class PeScheduler:
     def decide(self) -> None:
         self._issue_dmas(self._reads, self._dma.read)
         self._issue_dmas(self._writes, self._dma.write)
+        self._issue_dmas(self._sends, self._ipcq.sends)
         if self._issue == "in_order":
             self._issue_in_order()
         else:
@@ -148,7 +153,7 @@ class PeScheduler:
             return
         self._owner.changed()
 
-    def _dma_has_room(self) -> None:
+    def _channel_has_room(self) -> None:
         self._clock.defer(self)
 
     # ----------------------------------------------------------------- ends
@@ -171,7 +176,7 @@ class PeScheduler:
 
     def drop_waiting(self) -> None:
         """Forget what has not issued: the PE stops."""
-        for queue in (self._composites, self._reads, self._writes):
+        for queue in (self._composites, self._reads, self._writes, self._sends):
             for command in queue:
                 del self.live[command]
                 self._room += 1

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernbench.sim.access_eval import Place
 from kernbench.sim.clock import Clock
 from kernbench.sim.deadlock import WaitRegistry
+from kernbench.sim.engines.pe_ipcq import PeIpcq
 from kernbench.sim.launch_context import Mode
 from kernbench.sim.memory import MemoryMap
 from kernbench.sim.network import Network
@@ -22,7 +24,8 @@ from kernbench.sim.topology_schema import PeSpec
 
 @dataclass(frozen=True, slots=True)
 class PeServices:
-    """`codes` keeps programs prepared for execution, by digest; `node_index` gives the topology index of a node."""
+    """`codes` keeps programs prepared for execution, by digest; `node_index` gives the topology index of a node;
+    `queues` are those of all PEs, which put themselves in."""
 
     clock: Clock
     network: Network
@@ -34,4 +37,5 @@ class PeServices:
     mode: Mode = "data"
     sanitizer: Sanitizer = field(default_factory=lambda: Sanitizer("off"))
     waits: WaitRegistry = field(default_factory=WaitRegistry)
+    queues: dict[Place, PeIpcq] = field(default_factory=dict)
     codes: dict[str, Any] = field(default_factory=dict)

@@ -23,8 +23,8 @@ SIDES = ("N", "E", "S", "W")
 OPPOSITE = {"N": "S", "S": "N", "E": "W", "W": "E"}
 STEP = {"N": (0, -1), "S": (0, 1), "E": (1, 0), "W": (-1, 0)}
 
-PE_PARTS = ("pe_cpu", "pe_scheduler", "pe_dma", "pe_gemm", "pe_math", "tcm")
-ON_ROUTER = ("pe_cpu", "pe_dma", "tcm")  # the parts of a PE that the mesh reaches
+PE_PARTS = ("pe_cpu", "pe_scheduler", "pe_dma", "pe_gemm", "pe_math", "tcm", "pe_ipcq")
+ON_ROUTER = ("pe_cpu", "pe_dma", "tcm", "pe_ipcq")  # the parts of a PE that the mesh reaches
 
 
 @dataclass(frozen=True, kw_only=True)

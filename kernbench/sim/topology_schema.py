@@ -161,6 +161,16 @@ class PeDmaSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PeIpcqSpec:
+    """The queues of blocks that come from other PEs, one a sender."""
+
+    overhead_ns: Decimal = key("latency of PE_IPCQ", low=0, default=Decimal(2))
+    issue_ns: Decimal = key("time for which a block that is sent occupies its port", low=0, default=Decimal(4))
+    outstanding: int = key("blocks of one PE under way at once", low=1, high=1 << 16, default=8)
+    depth: int = key("blocks that the queue of one sender holds", low=1, high=1 << 16, default=4)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TileSpec:
     m: int = key("rows", low=1, high=1 << 16)
     k: int = key("depth", low=1, high=1 << 16)
@@ -202,6 +212,7 @@ class PeSpec:
     pe_gemm: PeGemmSpec = key("the matrix engine")
     pe_math: PeMathSpec = key("the vector engine")
     tcm: TcmSpec = key("the scratchpad")
+    pe_ipcq: PeIpcqSpec = key("the unit that sends blocks to other PEs and receives them", default=PeIpcqSpec())
 
     def cycles_to_ps(self, cycles: int) -> int:
         """The time of whole cycles, rounded up to a picosecond."""

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from kernbench.sim.access_eval import Part, Place
 from kernbench.sim.clock import Clock
@@ -19,13 +19,21 @@ from kernbench.sim.engines.server import Origin
 from kernbench.sim.network import Network
 from kernbench.sim.op_log import KIND, OpLog
 from kernbench.sim.routing import PathRouter
-from kernbench.sim.topology_schema import PeDmaSpec, ns_to_ps
+from kernbench.sim.topology_schema import PeDmaSpec, PeIpcqSpec, ns_to_ps
 
-Direction = Literal["read", "write"]
+Direction = Literal["read", "write", "send"]
 Weights = tuple[int | Fraction, ...]
 Way = tuple[int, tuple[int, ...]]  # head latency, bandwidth pools with the slice's own first (read) or last (write)
 
 _STALL = KIND["stall"]
+_KINDS: dict[Direction, int] = {"read": KIND["dma_read"], "write": KIND["dma_write"], "send": KIND["send"]}
+_ORDER: dict[Direction, int] = {"read": 0, "write": 1, "send": 2}
+
+
+class FindsWays(Protocol):
+    """Knows the routes of one channel."""
+
+    def way(self, direction: Direction, place: Place) -> Way: ...
 
 
 class Transfer:
@@ -96,7 +104,7 @@ class Ways:
 
 
 class Channel:
-    """One direction of PE_DMA."""
+    """One direction of PE_DMA, or the sends of PE_IPCQ."""
 
     __slots__ = (
         "__weakref__", "_asked", "_drain_start_ps", "_draining", "_free_ps", "_inbox", "_issue_ps", "_kind",
@@ -105,15 +113,16 @@ class Channel:
     )  # fmt: skip
 
     def __init__(
-        self, direction: Direction, spec: PeDmaSpec, ways: Ways, clock: Clock, network: Network, log: OpLog, index: int
-    ) -> None:
+        self, direction: Direction, spec: PeDmaSpec | PeIpcqSpec, ways: FindsWays, clock: Clock, network: Network,
+        log: OpLog, index: int,
+    ) -> None:  # fmt: skip
         self.direction: Direction = direction
         self.clock = clock
         self.log = log
         self.topology_index = index
         self.busy_ps = 0
-        self._part = (0 if direction == "read" else 1,)
-        self._kind = KIND["dma_read"] if direction == "read" else KIND["dma_write"]
+        self._part = (_ORDER[direction],)
+        self._kind = _KINDS[direction]
         self._issue_ps = ns_to_ps(spec.issue_ns)
         self._limit = spec.outstanding
         self._ways = ways
