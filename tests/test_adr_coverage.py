@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "adr-coverage.md").read_text("utf-8")
-COMPLETE = ("ADR-0009", "ADR-0012", "ADR-0016")
+COMPLETE = ("ADR-0009", "ADR-0012", "ADR-0016", "ADR-0049")
 _NAME = re.compile(r"`([\w./-]+?)(?:::([\w.]+))?`")
 
 

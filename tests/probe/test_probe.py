@@ -12,11 +12,13 @@ import pytest
 
 import kernbench.probe.closed_form
 import kernbench.probe.fair
+import kernbench.probe.measure
 from kernbench.cli.main import main
 from kernbench.diagnostics import KernBenchError
 from kernbench.probe.probe import probe_graph, run_probe
 from kernbench.probe.results import SWEEP_SIZES
 from kernbench.probe.tables import render
+from kernbench.sim.engine import GraphEngine
 from kernbench.sim.topology import load_topology_text
 
 LONE = [
@@ -82,6 +84,31 @@ def test_cases_end_where_the_record_says(default: Any) -> None:
         "pe-cross-cube-hbm-best": "sip0.cube1.hbm_ctrl.pe0",
         "pe-cross-cube-hbm-worst": "sip0.cube15.hbm_ctrl.pe0",
     }
+
+
+def test_every_lone_flow_carries_32_kib_in_simulation_and_closed_form(default: Any) -> None:
+    """ADR-0049 D2."""
+    for case in default.cases[:13]:
+        assert case.nbytes == 32768
+        assert case.drain_ps == -(-32768 * 10**12 // case.bn_bytes_per_s)
+        assert case.eff_bw_gbs * case.actual_ns == pytest.approx(32768)
+
+
+def test_every_case_has_an_engine_of_its_own(monkeypatch: Any) -> None:
+    """ADR-0049 D8: so a case alone and among the others is the same."""
+    made: list[Any] = []
+
+    class Counted(GraphEngine):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    monkeypatch.setattr(kernbench.probe.measure, "GraphEngine", Counted)
+    together = run_probe("ahbm_2x2")
+
+    assert len(made) == len(set(map(id, made))) == len(together.cases)
+    for name in ("h2d-2hop", "pe-cross-cube-hbm-worst", "contention-all-pes"):
+        assert run_probe("ahbm_2x2", name).cases == (together.case(name),)
 
 
 def test_the_closed_form_by_hand() -> None:
