@@ -1,146 +1,310 @@
-"""Max-min fair rates of flows that share bandwidth pools, as exact fractions.
+"""Max-min fair rates of demands that share channels, kept up to date as demands come and go.
 
-All flows rise together until a pool is full; its flows stay there, and the others rise on. The result is unique, so
-whatever way leads to it gives the same fractions: floats only say which pools to look at next, and where two of them
-are close the exact fractions decide.
+All rates rise together until a channel is full; its demands stay there, and the others rise on. So a channel has a
+level, the rate of those it limits, and a demand has the least level of its channels. The result is unique, so it does
+not matter in which order it is found: `Filling` looks only at channels whose level can have changed, lowest first,
+as in the dynamic shortest paths of Ramalingam and Reps (an increase of a level leaves all lower ones as they are).
 
-Does not know time, bytes or what a pool is.
+Levels are exact fractions. They are compared as fixed-point numbers with far more digits than two fractions with
+denominators of 64 bits need to differ, so what is equal is found equal and what is not is told apart.
+
+Does not know time, bytes or what a channel is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from fractions import Fraction
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from math import gcd
 
 Weight = int | Fraction
 Rate = tuple[int, int]  # numerator, denominator
-Row = tuple[int, Sequence[tuple[int, Weight]]]  # a pool: what it can carry, and (class, what a unit of its rate takes)
 
-_CLOSE = 1.0 + 1e-9  # far above what the float sums below can be off, far below what matters
+NO_RATE: Rate = (0, 1)
+
+_BITS = 256  # of the fraction of a fixed-point level, and of a fixed-point weight
+_NOISE = 1 << _BITS - 136  # above what rounding adds up to; fractions of 64 bits differ by 2 ** -128 or more
+_UNLIMITED = 1 << _BITS + 128  # the level of a channel that is not full
 
 
-class Filler:
-    """Pools and the classes on them, made once; `rates` for any numbers of flows.
+class Channel:
+    """A bandwidth, and the demands on it.
 
-    Pools with equal members are merged, and a pool is left out where another with all its members is never wider:
-    neither can change a result, whatever the numbers of flows.
+    It cannot limit anything while all that can reach it through its demands' tightest channels (`feeders`) is no more
+    than its own bandwidth. Until that is so for the first time since it was empty, it is left out of every computation.
     """
 
-    def __init__(self, rows: Sequence[Row], class_count: int) -> None:
-        self.rows = _binding_rows(rows, class_count)
-        self.pools_of: list[list[tuple[int, Weight]]] = [[] for _ in range(class_count)]
-        for index, (_, members) in enumerate(self.rows):
-            for member, weight in members:
-                self.pools_of[member].append((index, weight))
+    __slots__ = (
+        "cap", "demands", "exact", "fed", "feeders", "fixed_cap", "index", "key",
+        "level", "limited", "limits", "load", "self_fed", "share", "stale",
+    )  # fmt: skip
 
-    def rates(self, counts: Sequence[int]) -> list[Rate]:
-        """The rate of each class with `counts[c]` flows in class c; (0, 1) for a class without any."""
-        filling = _Filling(self, counts)
-        while filling.heap:
-            filling.step()
-        ratios = [level.as_integer_ratio() for level in filling.levels]
-        return [ratios[level] if level >= 0 else (0, 1) for level in filling.level_of]
+    def __init__(self, index: int, cap: int) -> None:
+        self.index, self.cap = index, cap
+        self.fixed_cap = cap << 2 * _BITS
+        self.demands: dict[Demand, int] = {}  # with their weights, in fixed point
+        self.load = 0  # what a unit of rate of all demands takes, in fixed point
+        self.feeders: dict[Channel, int] = {}  # tightest channels of the demands, with how many have it
+        self.fed = 0  # sum of the feeders' bandwidths
+        self.self_fed = 0  # demands for which no other channel is a bound
+        self.limits = False
+        self.level = _UNLIMITED
+        self.exact: Rate = NO_RATE  # the level, while it has one
+        self.limited: dict[Demand, None] = {}  # the demands that have this level
+        self.share = _UNLIMITED  # what the level should be, unless `stale`
+        self.stale = False
+        self.key = -1  # its place in the heap; -1: in none
 
+    def find_share(self) -> int:
+        """The level at which this channel is full, as far as other channels let its demands rise."""
+        limited, load = self.limited, self.load
+        if len(limited) == len(self.demands):
+            return self.fixed_cap // load if load else _UNLIMITED
+        left = self.fixed_cap
+        others = [(d.limiter.level, d.solved * weight) for d, weight in self.demands.items() if d not in limited]
+        others.sort()
+        for level, part in others:
+            if level * load >= left:
+                break
+            left -= level * part
+            load -= part
+        return left // load if load else _UNLIMITED
 
-class _Filling:
-    """Pools by rising share. `parts[j]` is what settled classes take of pool `j`, by their level; `open[j]` what the
-    others take of it per unit of rate. `left` and `load` are the same in floats."""
-
-    def __init__(self, filler: Filler, counts: Sequence[int]) -> None:
-        self.rows, self.pools_of, self.counts = filler.rows, filler.pools_of, counts
-        self.levels: list[Fraction] = []
-        self.level_of = [-1] * len(counts)
-        self.parts: list[dict[int, Weight] | None] = [None] * len(self.rows)
-        self.open: list[Weight] = [sum([counts[c] * weight for c, weight in members]) for _, members in self.rows]
-        self.left = [float(cap) for cap, _ in self.rows]
-        self.share = [left / float(load) if load else 0.0 for left, load in zip(self.left, self.open, strict=True)]
-        self.heap = [(share, index) for index, share in enumerate(self.share) if share]
-        heapify(self.heap)
-
-    def step(self) -> None:
-        """Settle the classes of all pools whose exact share is the least."""
-        first = self._pop(float("inf"))
-        if first is None:
-            return
-        near, limit = [first], self.share[first] * _CLOSE
-        while (other := self._pop(limit)) is not None:
-            near.append(other)
-        exact = [self._exact_share(index) for index in near]
-        least = min(exact)
-        self.levels.append(least)
-        touched: set[int] = set()
-        for index, share in zip(near, exact, strict=True):
-            if share == least:
-                self._settle(index, touched)
+    def find_exact(self) -> Rate:
+        """The level as a fraction; those of the channels with lower levels are right."""
+        near = self.level - _NOISE
+        lower: dict[Channel, Weight] = {}
+        load: Weight = 0
+        for demand in self.demands:
+            part = demand.solved * demand.weights.get(self, 1)
+            if demand.limiter.level >= near:
+                load += part
             else:
-                touched.add(index)
-        for index in sorted(touched):
-            load = self.open[index]
-            if load:
-                self.share[index] = share_now = self.left[index] / float(load)
-                heappush(self.heap, (share_now, index))
+                lower[demand.limiter] = lower.get(demand.limiter, 0) + part
+        top, bottom = self.cap, 1
+        for limiter, part in lower.items():
+            over, under = limiter.exact
+            under *= part.denominator
+            common = gcd(bottom, under)
+            top = top * (under // common) - over * part.numerator * (bottom // common)
+            bottom *= under // common
+        top *= load.denominator
+        bottom *= load.numerator
+        common = gcd(top, bottom)
+        return top // common, bottom // common
 
-    def _pop(self, limit: float) -> int | None:
-        """The pool of least share up to `limit`; entries that have been replaced are dropped on the way."""
-        heap = self.heap
-        while heap and heap[0][0] <= limit:
-            share, index = heappop(heap)
-            if self.open[index] and share == self.share[index]:
-                return index
-        return None
 
-    def _exact_share(self, index: int) -> Fraction:
-        taken: Weight = 0
-        for level, load in (self.parts[index] or {}).items():
-            taken += self.levels[level] * load
-        return Fraction(self.rows[index][0] - taken) / self.open[index]
+NOWHERE = Channel(-1, 0)  # what limits a demand that no full channel limits
 
-    def _settle(self, index: int, touched: set[int]) -> None:
-        level = len(self.levels) - 1
-        rate = float(self.levels[level])
-        for member, _ in self.rows[index][1]:
-            count = self.counts[member]
-            if self.level_of[member] >= 0 or not count:
+
+class Demand:
+    """A number of equal takers with the same channels and weights."""
+
+    __slots__ = ("bounds", "count", "limiter", "solved", "uses", "weights")
+
+    def __init__(self, uses: dict[Channel, Weight]) -> None:
+        tightest, most = None, 0
+        for channel, weight in uses.items():
+            if tightest is None or channel.cap * most < tightest.cap * weight:
+                tightest, most = channel, weight
+        assert tightest is not None
+        self.weights = {channel: weight for channel, weight in uses.items() if weight != 1}
+        self.uses = tuple(
+            (channel, _fixed(weight), None if channel is tightest or weight > most else tightest)
+            for channel, weight in uses.items()
+        )  # each with the channel that bounds what comes over it, if there is another
+        self.count = 0  # takers that there are
+        self.solved = 0  # takers that have been counted in
+        self.bounds: dict[Channel, None] = {}  # its channels that can limit it
+        self.limiter = NOWHERE
+
+    @property
+    def rate(self) -> Rate:
+        """What each taker gets."""
+        return self.limiter.exact
+
+
+class Filling:
+    """Demands that change, and what this does to the levels of their channels."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Channel]] = []
+        self._changed: dict[Channel, None] = {}
+        self._moved: dict[Demand, Channel] = {}
+
+    def settle(self, demands: Iterable[Demand]) -> tuple[list[Channel], list[tuple[Demand, Channel]]]:
+        """Count in the takers of these demands.
+
+        Returns the channels whose level has changed, and the demands that have another limiter, with the one before.
+        """
+        touched: dict[Channel, None] = {}
+        joining = []
+        for demand in demands:
+            if not demand.solved:
+                joining.append(demand)
+            elif demand.count:
+                self._recount(demand, touched)
+            else:
+                self._leave(demand, touched)
+        for demand in joining:
+            self._join(demand, touched)
+        for demand in joining:
+            least = min(demand.bounds, key=_level_of)
+            if least.level < _UNLIMITED:
+                self._limit(demand, least)
+        self._examine(touched)
+        self._sweep()
+        return self._finish()
+
+    # Coming and going
+
+    def _join(self, demand: Demand, touched: dict[Channel, None]) -> None:
+        demand.solved = count = demand.count
+        for channel, weight, feeder in demand.uses:
+            channel.demands[demand] = weight
+            channel.load += count * weight
+            if feeder is None:
+                channel.self_fed += 1
+            else:
+                feeding = channel.feeders.get(feeder, 0)
+                channel.feeders[feeder] = feeding + 1
+                if not feeding:
+                    channel.fed += feeder.cap
+            if channel.limits:
+                demand.bounds[channel] = None
+                touched[channel] = None
+            elif channel.self_fed or channel.fed > channel.cap:
+                channel.limits = True
+                touched[channel] = None
+                for member in channel.demands:
+                    member.bounds[channel] = None
+
+    def _leave(self, demand: Demand, touched: dict[Channel, None]) -> None:
+        count = demand.solved
+        demand.solved = 0
+        for channel, weight, feeder in demand.uses:
+            del channel.demands[demand]
+            channel.load -= count * weight
+            if feeder is None:
+                channel.self_fed -= 1
+            else:
+                feeding = channel.feeders[feeder] - 1
+                if feeding:
+                    channel.feeders[feeder] = feeding
+                else:
+                    del channel.feeders[feeder]
+                    channel.fed -= feeder.cap
+            if not channel.demands:
+                self._vacate(channel)
+                touched.pop(channel, None)
+            elif channel.level < _UNLIMITED:
+                touched[channel] = None
+        demand.limiter.limited.pop(demand, None)
+        self._moved[demand] = demand.limiter
+        demand.limiter = NOWHERE
+        demand.bounds.clear()
+
+    def _vacate(self, channel: Channel) -> None:
+        channel.limits = False
+        channel.level = channel.share = _UNLIMITED
+
+    def _recount(self, demand: Demand, touched: dict[Channel, None]) -> None:
+        more = demand.count - demand.solved
+        demand.solved = demand.count
+        for channel, weight, _ in demand.uses:
+            channel.load += more * weight
+        touched.update(demand.bounds)
+
+    def _limit(self, demand: Demand, channel: Channel) -> None:
+        before = demand.limiter
+        self._moved.setdefault(demand, before)
+        before.limited.pop(demand, None)
+        demand.limiter = channel
+        channel.limited[demand] = None
+
+    # The sweep
+
+    def _examine(self, channels: Iterable[Channel]) -> None:
+        """Put channels whose level is not what it should be where the sweep will meet them."""
+        for channel in channels:
+            channel.stale = False
+            channel.share = share = channel.find_share()
+            level = channel.level
+            if -_NOISE <= share - level <= _NOISE:
+                channel.key = -1
+            else:
+                self._queue(channel, share if share < level else level)
+
+    def _queue(self, channel: Channel, key: int) -> None:
+        if channel.key != key:
+            channel.key = key
+            heappush(self._heap, (key, channel.index, channel))
+
+    def _sweep(self) -> None:
+        """From the lowest level up: what lies below is as it will be."""
+        heap = self._heap
+        while heap:
+            key, _, channel = heappop(heap)
+            if channel.key != key:
                 continue
-            self.level_of[member] = level
-            for other, weight in self.pools_of[member]:
-                load = count * weight
-                parts = self.parts[other]
-                if parts is None:
-                    parts = self.parts[other] = {}
-                parts[level] = parts.get(level, 0) + load
-                self.open[other] -= load
-                self.left[other] -= rate * float(load)
-                touched.add(other)
+            channel.key = -1
+            if channel.stale:
+                self._examine((channel,))
+                continue
+            self._changed[channel] = None
+            if channel.share < channel.level:
+                self._lower(channel)
+            else:
+                self._raise(channel)
+
+    def _lower(self, channel: Channel) -> None:
+        """Its demands take less, so levels of other channels can only rise: it will do to look when they are met."""
+        channel.level = level = channel.share
+        for demand in channel.demands:
+            if demand.limiter is not channel:
+                if demand.limiter.level <= level:
+                    continue
+                self._limit(demand, channel)
+            for other in demand.bounds:
+                if other is not channel:
+                    other.stale = True
+                    if other.key < 0 and other.level < _UNLIMITED:
+                        self._queue(other, other.level)
+
+    def _raise(self, channel: Channel) -> None:
+        """Its demands take more or get another limiter, so levels of other channels can fall, but not below here."""
+        channel.level = channel.share
+        concerned: dict[Channel, None] = {}
+        for demand in list(channel.limited):
+            bounds = demand.bounds
+            if len(bounds) == 1:
+                continue
+            least = min(bounds, key=_level_of)
+            if least.level < channel.level:
+                self._limit(demand, least)
+            concerned.update(bounds)
+        self._examine(concerned)
+
+    def _finish(self) -> tuple[list[Channel], list[tuple[Demand, Channel]]]:
+        changed = sorted(self._changed, key=_order)
+        for channel in changed:
+            if channel.level < _UNLIMITED:
+                channel.exact = channel.find_exact()
+                channel.level = (channel.exact[0] << _BITS) // channel.exact[1]
+        moved = [(demand, before) for demand, before in self._moved.items() if demand.limiter is not before]
+        self._changed.clear()
+        self._moved.clear()
+        return changed, moved
 
 
-def _binding_rows(rows: Sequence[Row], class_count: int) -> list[Row]:
-    """The rows without those that can never decide anything."""
-    narrowest: dict[tuple[tuple[int, Weight], ...], int] = {}
-    for cap, members in rows:
-        key = tuple(sorted(members, key=lambda member: member[0]))
-        narrowest[key] = min(cap, narrowest.get(key, cap))
-    merged = [(cap, dict(key)) for key, cap in narrowest.items()]
-    rows_of: list[list[int]] = [[] for _ in range(class_count)]
-    for index, (_, weights) in enumerate(merged):
-        for member in weights:
-            rows_of[member].append(index)
-    return [
-        (cap, tuple(weights.items()))
-        for index, (cap, weights) in enumerate(merged)
-        if not any(_implies(merged[other], (cap, weights)) for other in _rivals(index, weights, rows_of))
-    ]
+def _fixed(weight: Weight) -> int:
+    return (weight.numerator << _BITS) // weight.denominator
 
 
-def _rivals(index: int, weights: dict[int, Weight], rows_of: list[list[int]]) -> list[int]:
-    """The other rows that hold the row's least used member: no others can have all its members."""
-    return [other for other in min((rows_of[member] for member in weights), key=len) if other != index]
+def _level_of(channel: Channel) -> int:
+    return channel.level
 
 
-def _implies(wide: tuple[int, dict[int, Weight]], narrow: tuple[int, dict[int, Weight]]) -> bool:
-    """Whether whatever fits in `wide` fits in `narrow`, which has some of its members."""
-    (cap, all_of), (own_cap, some_of) = wide, narrow
-    if cap > own_cap or len(all_of) <= len(some_of):
-        return False
-    return all(weight <= all_of.get(member, 0) for member, weight in some_of.items())
+def _order(channel: Channel) -> tuple[int, int]:
+    return channel.level, channel.index

@@ -1,7 +1,10 @@
 """Bandwidth shared by transfers, at the level of flows: who is on which pools, at what rate, until when.
 
 A flow occupies all its pools from its start until it has drained. Flows share pools max-min fairly. Rates change
-only where a flow starts or ends, once an instant, and only in the connected part of the network that is affected.
+only where a flow starts or ends, once an instant, and only pools whose level this can change are looked at.
+
+Flows that a full pool limits have one rate, so they are one stream, and a new rate costs the same for two of them as
+for two hundred. A class of flows (those over the same pools) moves to another stream where another pool limits it.
 
 The integer rules. A rate is an exact fraction p/q of bytes a second. With what remains counted in units of
 2^-20 x 10^-12 bytes, a flow that keeps its rate for dt picoseconds has moved floor(p x 2^20 x dt / q) units, and
@@ -17,15 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 from kernbench.sim.clock import Clock
-from kernbench.sim.filling import Weight
-from kernbench.sim.flow_parts import Flow, FlowClass, Part, PoolState, part_of
+from kernbench.sim.filling import Channel, Filling, Rate, Weight
 from kernbench.sim.routing import Route
+from kernbench.sim.streams import Flow, FlowClass, Stream
 from kernbench.sim.topology_graph import TopologyGraph
 
 Done = Callable[[], object]
+
+_KEPT_CLASSES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +47,20 @@ class PoolUse:
 class Network:
     """All pools of a graph. Its decisions come after those of every component of the instant."""
 
-    def __init__(self, clock: Clock, graph: TopologyGraph, quiet_after: int = 32) -> None:
-        """Classes without a flow are taken off their pools after about `quiet_after` changes around them."""
+    def __init__(self, clock: Clock, graph: TopologyGraph) -> None:
         self.clock = clock
-        self._quiet_after = quiet_after
         self.topology_index = len(graph.nodes)
         self._graph = graph
-        self._pools = [PoolState(pool) for pool in graph.pools]
+        self._filling = Filling()
+        self._channels = [Channel(pool.index, pool.bytes_per_s) for pool in graph.pools]
+        self._streams = [Stream(pool.index) for pool in graph.pools]  # of the flows that each pool limits
         self._classes: dict[tuple[tuple[int, ...], tuple[Weight, ...] | None], FlowClass] = {}
         self._changed: list[FlowClass] = []
-        self._active: list[FlowClass] = []  # whose traffic is not in the totals yet, so that looking at them is cheap
-        self._moved = [0] * len(self._pools)
-        self._taken: list[Weight] = [0] * len(self._pools)
-        self._epoch = 0
+        self._wakes: list[tuple[int, int]] = []  # (time, stream), outdated ones too
+        self._alarm = -1  # the time of the event that wakes this network; -1: there is none
+        self._touched: dict[int, None] = {}  # streams that lost or got flows or rates in this instant
+        self._moved = [0] * len(graph.pools)  # bytes by pool, and the same with weights, of classes that are gone
+        self._taken: list[Weight] = [0] * len(graph.pools)
 
     # What components call
 
@@ -88,38 +95,25 @@ class Network:
         if nbytes == 0 or not pools:
             self.clock.call_after(0, done)
             return
-        flow_class = self._classes.get((pools, weights)) or self._new_class(pools, weights)
+        name = pools, weights
+        flow_class = self._classes.get(name) or self._new_class(name)
         flow_class.fresh.append(Flow(flow_class, nbytes, key, done, self.clock.now))
         flow_class.count += 1
         flow_class.bytes_in += nbytes
-        if not flow_class.active:
-            flow_class.active = True
-            self._active.append(flow_class)
         self._change(flow_class)
 
     # What runs and tests look at
 
     def uses(self) -> list[PoolUse]:
         """What went over every pool that carried anything, in topology order."""
-        self._count()
-        return [self._use(index) for index, nbytes in enumerate(self._moved) if nbytes]
-
-    def _use(self, index: int) -> PoolUse:
-        pool = self._graph.pools[index]
-        return PoolUse(pool.name, pool.bytes_per_s, self._moved[index], _drain_ps(self._taken[index], pool.bytes_per_s))
-
-    def _count(self) -> None:
-        """Bring the totals up to now."""
-        active, self._active = self._active, []
-        for flow_class in active:
-            nbytes = flow_class.bytes_out - flow_class.counted
-            flow_class.counted = flow_class.bytes_out
-            for pool, weight in flow_class.pools:
-                self._moved[pool.index] += nbytes
-                self._taken[pool.index] += nbytes * weight
-            flow_class.active = flow_class.count > 0
-            if flow_class.active:
-                self._active.append(flow_class)
+        moved, taken = list(self._moved), list(self._taken)
+        for flow_class in self._classes.values():
+            _account(flow_class, moved, taken)
+        return [
+            PoolUse(pool.name, pool.bytes_per_s, moved[pool.index], _drain_ps(taken[pool.index], pool.bytes_per_s))
+            for pool in self._graph.pools
+            if moved[pool.index]
+        ]
 
     @property
     def flows(self) -> int:
@@ -127,18 +121,11 @@ class Network:
         return sum(flow_class.count for flow_class in self._classes.values())
 
     def check_idle(self) -> None:
-        """The end of a run: nothing under way, bytes in are bytes out, no pool busier than the time that passed.
-
-        Only what had traffic since the last time is looked at; the rest was right then and still is.
-        """
-        used: dict[int, None] = {}
-        for flow_class in self._active:
-            used.update((pool.index, None) for pool, _ in flow_class.pools)
-            assert not flow_class.count, f"{flow_class.count} flows have not drained over pools {list(used)}"
-            assert flow_class.bytes_in == flow_class.bytes_out, f"bytes in and out differ over pools {list(used)}"
-        self._count()
-        for index in used:
-            use = self._use(index)
+        """The end of a run: nothing under way, bytes in are bytes out, no pool busier than the time that passed."""
+        for (pools, _), flow_class in self._classes.items():
+            assert not flow_class.count, f"{flow_class.count} flows have not drained over pools {pools}"
+            assert flow_class.bytes_in == flow_class.bytes_out, f"bytes in and out differ over pools {pools}"
+        for use in self.uses():
             assert use.busy_ps <= self.clock.now, f"{use.name} was busy for longer than the run"
 
     # One instant
@@ -147,33 +134,57 @@ class Network:
         """Settle the starts and ends of this instant; called by the clock."""
         now = self.clock.now
         changed, self._changed = self._changed, []
-        joining: list[FlowClass] = []
-        parts: list[Part] = []
+        touched, self._touched = self._touched, {}
+        self._settle([flow_class for flow_class in changed if flow_class.count != flow_class.solved], now, touched)
         for flow_class in changed:
             flow_class.changed = False
-            part = flow_class.part
-            if part is None:
-                joining.append(flow_class)
-            elif flow_class.count != flow_class.solved:
-                if not part.changed:
-                    parts.append(part)
-                part.changed.append(flow_class)
-            elif flow_class.fresh:  # one ended and another began: all rates stay
-                self._admit(part, flow_class)
-        if joining:
-            self._regroup(joining, [], now)
-        for part in parts:
-            if part.alive:
-                self._solve(part, now)
+            if flow_class.fresh:
+                index = flow_class.limiter.index
+                for flow in flow_class.fresh:
+                    flow_class.flows[flow] = None
+                    self._streams[index].add(flow)
+                flow_class.fresh.clear()
+                touched[index] = None
+            elif not flow_class.count:
+                self._retire(flow_class)
+        self._set_wakes(touched)
 
-    def _new_class(self, pools: tuple[int, ...], weights: tuple[Weight, ...] | None) -> FlowClass:
-        total: dict[PoolState, Weight] = {}
+    def _settle(self, changed: list[FlowClass], now: int, touched: dict[int, None]) -> None:
+        """New rates for new numbers of flows; flows under way move to the streams of what limits them now."""
+        streams = self._streams
+        channels, moved = self._filling.settle(changed)
+        between: list[tuple[Flow, Rate, Stream]] = []
+        for flow_class, before in moved:
+            assert isinstance(flow_class, FlowClass)
+            for flow in flow_class.flows:
+                source = streams[before.index]
+                source.remove(flow)
+                between.append((flow, source.rate, streams[flow_class.limiter.index]))
+                touched[before.index] = None
+        for channel in channels:
+            streams[channel.index].set_rate(channel.exact, now)
+            touched[channel.index] = None
+        for flow, rate, target in between:
+            if rate != target.rate:
+                flow.move_on(rate, now)
+            target.add(flow)
+            touched[target.index] = None
+
+    def _new_class(self, name: tuple[tuple[int, ...], tuple[Weight, ...] | None]) -> FlowClass:
+        pools, weights = name
+        uses: dict[Channel, Weight] = {}
         for index, weight in zip(pools, weights or (1,) * len(pools), strict=True):
             assert weight > 0, f"a weight of {weight}"
-            pool = self._pools[index]
-            total[pool] = total.get(pool, 0) + weight
-        made = self._classes[pools, weights] = FlowClass(total)
+            channel = self._channels[index]
+            uses[channel] = uses.get(channel, 0) + weight
+        made = self._classes[name] = FlowClass(name, uses)
         return made
+
+    def _retire(self, flow_class: FlowClass) -> None:
+        """Classes that come back are worth keeping; where there are very many, few do."""
+        if len(self._classes) > _KEPT_CLASSES:
+            _account(flow_class, self._moved, self._taken)
+            del self._classes[flow_class.name]
 
     def _change(self, flow_class: FlowClass) -> None:
         if not flow_class.changed:
@@ -181,92 +192,63 @@ class Network:
             self._changed.append(flow_class)
             self.clock.defer(self)
 
-    def _admit(self, part: Part, flow_class: FlowClass) -> None:
-        for flow in flow_class.fresh:
-            flow_class.stream.add(flow)
-        flow_class.fresh.clear()
-        self._set_timer(part)
+    # When flows are done
 
-    def _solve(self, part: Part, now: int) -> None:
-        part.solve(now)
-        self._set_timer(part)
-        if part.solves % self._quiet_after == 0 and len(part.classes) > 2 and (idle := part.long_idle()):
-            self._regroup([], idle, now)
+    def _set_wakes(self, touched: dict[int, None]) -> None:
+        """Note when the next flow of these streams is done, and be woken for the first of all."""
+        for index in touched:
+            stream = self._streams[index]
+            due = stream.due()
+            if due != stream.due_at:
+                stream.due_at = due
+                if due >= 0:
+                    heappush(self._wakes, (due, index))
+        self._set_alarm()
 
-    def _set_timer(self, part: Part) -> None:
-        """Wake up when the next flow of a part is done, unless that is already arranged."""
-        due = part.due()
-        if due >= 0 and due != part.timer_at:
-            part.timer_at = due
-            self.clock.call_at(due, self._fire, part)
+    def _set_alarm(self) -> None:
+        wakes = self._wakes
+        while wakes and self._streams[wakes[0][1]].due_at != wakes[0][0]:
+            heappop(wakes)
+        if wakes and (self._alarm < 0 or wakes[0][0] < self._alarm):
+            self._alarm = wakes[0][0]
+            self.clock.call_at(self._alarm, self._wake, self._alarm)
 
-    def _fire(self, part: Part) -> None:
-        """The next flows of a part are done, unless it has been solved or regrouped since."""
-        now = self.clock.now
-        if not part.alive or part.timer_at != now:
-            return
-        part.timer_at = -1
-        done = part.take(now)
+    def _wake(self, alarm: int) -> None:
+        """Flows that are done now leave in the order of their keys."""
+        if alarm != self._alarm:
+            return  # there has been an earlier one since
+        self._alarm = -1
+        done: list[Flow] = []
+        while self._wakes and self._wakes[0][0] <= alarm:
+            at, index = heappop(self._wakes)
+            stream = self._streams[index]
+            if stream.due_at == at:
+                stream.due_at = -1
+                stream.take(alarm, done)
+                self._touched[index] = None
+        if len(done) > 1:
+            done.sort(key=_by_key)
         for flow in done:
             flow_class = flow.flow_class
             flow_class.count -= 1
             flow_class.bytes_out += flow.nbytes
-        if not part.rest(now):
-            for flow in done:
-                self._change(flow.flow_class)
+            del flow_class.flows[flow]
+            self._change(flow_class)
         for flow in done:
             flow.done()
+        if not done:
+            self._set_alarm()
 
-    # Which classes bind one another
 
-    def _regroup(self, joining: list[FlowClass], leaving: list[FlowClass], now: int) -> None:
-        """Let classes take or leave their pools, and make new parts of all that this concerns."""
-        touched: dict[PoolState, None] = {}
-        loose: dict[FlowClass, None] = dict.fromkeys(joining)
-        for flow_class in joining:
-            for pool, weight in flow_class.pools:
-                pool.join(flow_class, weight)
-                touched[pool] = None
-        for flow_class in leaving:
-            self._loosen(flow_class, loose)
-            for pool, _ in flow_class.pools:
-                pool.leave(flow_class)
-                touched[pool] = None
-        for pool in touched:
-            pool.binding = pool.can_bind
-            if pool.binding:  # of one that has become slack, all members were in the part that has been loosened
-                for member in pool.members:
-                    self._loosen(member, loose)
-        for flow_class in leaving:
-            del loose[flow_class]
-        self._make_parts(loose, now)
+def _account(flow_class: FlowClass, moved: list[int], taken: list[Weight]) -> None:
+    nbytes = flow_class.bytes_out
+    for channel, _, _ in flow_class.uses:
+        moved[channel.index] += nbytes
+        taken[channel.index] += nbytes * flow_class.weights.get(channel, 1)
 
-    def _loosen(self, flow_class: FlowClass, loose: dict[FlowClass, None]) -> None:
-        part = flow_class.part
-        if part is not None:
-            part.dissolve()
-            loose.update(dict.fromkeys(part.classes))
 
-    def _make_parts(self, loose: dict[FlowClass, None], now: int) -> None:
-        self._epoch += 1
-        epoch = self._epoch
-        for source in loose:
-            if source.mark == epoch:
-                continue
-            source.mark = epoch
-            classes, pools = [source], []
-            for flow_class in classes:  # grows while it is walked
-                for pool, _ in flow_class.pools:
-                    if pool.binding and pool.mark != epoch:
-                        pool.mark = epoch
-                        pools.append(pool)
-                        fresh = [member for member in pool.members if member.mark != epoch]
-                        for member in fresh:
-                            member.mark = epoch
-                        classes.extend(fresh)
-            part = part_of(classes, pools)
-            part.start(now)
-            self._set_timer(part)
+def _by_key(flow: Flow) -> tuple[Any, ...]:
+    return flow.key
 
 
 def _drain_ps(nbytes: Weight, bytes_per_s: int) -> int:

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import pytest
 
-from kernbench.sim.filling import Filler
+from tests.sim.test_filling import Filled
 
 Pattern = Callable[[int, int, int], list[tuple[int, int]]]
 
@@ -55,7 +55,7 @@ def saturation(k: int, pattern: Pattern) -> Fraction:
     for number, (src, dst) in enumerate(pairs):
         for link in xy_links(src, dst):
             links.setdefault(link, []).append((number, 1))
-    rates = Filler([(1, members) for members in links.values()], len(pairs)).rates([1] * len(pairs))
+    rates = Filled([(1, members) for members in links.values()], len(pairs)).rates([1] * len(pairs))
     sent = max(sum(1 for src, _ in pairs if src == (x, y)) for y in range(k) for x in range(k))
     return min(Fraction(*rate) for rate in rates) * sent
 
