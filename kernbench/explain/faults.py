@@ -330,8 +330,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             its line. Idle engines wait for nothing and are not named.
         """,
         wrong=_between_pes(_PING.replace("tl.send(x, to=1)", "pass")),
-        says="nothing is left to happen and 1 wait: sip0.cube0.pe1.pe_cpu waits for a block from sip0.cube0.pe0 "
-        "at k.tl:13:13",
+        says="nothing is left to happen and 1 wait: sip0.cube0.pe1.pe_cpu waits for a block from sip0.cube0.pe0",
         right=_between_pes(_PING),
     ),
     Explanation(

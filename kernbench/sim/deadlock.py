@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernbench.diagnostics import Span
-
-MAX_TOLD = 20  # waiters spelled out in a report; the rest are counted
+from kernbench.sim.faults import DeviceFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,16 @@ class WaitRegistry:
         found = [w for w in self._waiters.values() if request is None or w.request == request]
         return sorted(found, key=lambda waiter: (waiter.topology_index, waiter.what))
 
-    def report(self, request: int | None = None) -> str:
-        """The message of a deadlock: every waiter, what it waits for, and its kernel line."""
+    def deadlock(self, request: int | None = None) -> DeviceFault:
+        """The fault of a device that stands still: every waiter, what it waits for, and its kernel line."""
         waiters = self.waiters(request)
         if not waiters:
-            return "nothing is left to happen and the request is not complete; nobody registered a wait"
-        lines = [str(waiter) for waiter in waiters[:MAX_TOLD]]
-        more = len(waiters) - len(lines)
-        tail = [f"and {more} more"] if more else []
-        return f"nothing is left to happen and {len(waiters)} wait: " + "; ".join([*lines, *tail])
+            text = "nothing is left to happen and the request is not complete; nobody registered a wait"
+            return DeviceFault("E_DEADLOCK", text)
+        first, *others = waiters
+        text = f"nothing is left to happen and {len(waiters)} wait: {first.who} waits for {first.what}"
+        return DeviceFault("E_DEADLOCK", text, first.span, tuple(str(waiter) for waiter in others))
+
+    def report(self, request: int | None = None) -> str:
+        """The same as one text."""
+        return self.deadlock(request).told

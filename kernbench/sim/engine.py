@@ -314,13 +314,10 @@ class GraphEngine:
     def _break_deadlock(self) -> None:
         """Nothing is left to happen and requests are open: those who wait are told apart, stopped and reported."""
         stuck = [(io_cpu, request) for io_cpu in self.device.io_cpus.values() for request in io_cpu.stuck]
-        tried = [
-            io_cpu.give_up(request, DeviceFault("E_DEADLOCK", self.device.waits.report(request)))
-            for io_cpu, request in stuck
-        ]
+        tried = [io_cpu.give_up(request, self.device.waits.deadlock(request)) for io_cpu, request in stuck]
         if not any(tried):
             # Aborted PEs always end, so only a request that is held up by another can be left; then all are.
-            self._stop(DeviceFault("E_DEADLOCK", self.device.waits.report()))
+            self._stop(self.device.waits.deadlock())
 
 
 def _buffer(message: MemoryWrite, buffers: Mapping[str, Buffer]) -> NDArray[np.uint8] | None:

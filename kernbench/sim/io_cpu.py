@@ -213,7 +213,8 @@ class IoCpu(Component):
         del self._jobs[job.id.request]
         order = self._ports.pe_nodes
         results = dict(sorted(job.results.items(), key=lambda item: order[item[0]].topology_index))
-        fault = job.fault or summed_failure(results, job.launch.failure_policy == "collect_all", order)
+        failed = summed_failure(results, job.launch.failure_policy == "collect_all", order)
+        fault = failed if job.fault is None else _with_cause(job.fault, failed)
         self._ports.pool.release(job.contexts)
         job.respond(replace(job.report, fault=fault, results=results))
 
@@ -250,6 +251,13 @@ def summed_failure(results: Results, tell_all: bool, nodes: Mapping[Tag, PeNode]
     untold = len(others) - len(more)
     tail = [f"and {untold} more"] if untold else []
     return DeviceFault(first.code, first.message, first.span, (*more, *tail))
+
+
+def _with_cause(fault: DeviceFault, failed: DeviceFault | None) -> DeviceFault:
+    """A launch that stands still since one of its PEs failed: the failure comes first."""
+    if failed is None:
+        return fault
+    return DeviceFault(failed.code, failed.message, failed.span, (*failed.more, fault.told))
 
 
 def _fault_of(tag: Tag, result: PeResult) -> DeviceFault:
