@@ -12,6 +12,9 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from kernbench.sim.access_eval import charged_bytes
 from kernbench.sim.topology_graph import Edge, TopologyGraph
 from kernbench.sim.topology_schema import PeGemmSpec
 
@@ -28,6 +31,9 @@ LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
     ("host to pcie_ep", frozenset({"host", "pcie_ep"})),
     ("pcie_ep to fabric", frozenset({"pcie_ep", "fabric"})),
 )
+
+RANDOM_RUNS = (128, 64, 32, 4)  # bytes of each access of a gather
+FAR_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class Facts:
     bandwidths: tuple[Level, ...]
     bisections: tuple[Bisection, ...]
     ridge_flop_per_byte: Mapping[str, float]  # peak over HBM bandwidth, both of the device
+    hbm_efficiency: Mapping[str, float]  # of a slice's bandwidth by access pattern, 1 for streaming
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -76,7 +83,7 @@ def facts_of(graph: TopologyGraph) -> Facts:
     return Facts(
         graph.name, graph.config_hash, _counts(graph), _capacities(graph), dict(peak), _pe_peak(graph), _math(graph),
         levels, tuple(_bisections(graph)), {dtype: flops / hbm for dtype, flops in peak.items()},
-        tuple(_notes(graph)),
+        _efficiency(), tuple(_notes(graph)),
     )  # fmt: skip
 
 
@@ -150,6 +157,16 @@ def _slices(graph: TopologyGraph) -> dict[str, int]:
         for edge in graph.edges.values()
         if graph.nodes[edge.dst].kind == "hbm_ctrl" and edge.bytes_per_s is not None
     }
+
+
+def _efficiency() -> dict[str, float]:
+    """Bytes moved over bytes charged of runs in one page each, so far apart that nothing is shared."""
+    found = {"streaming": 1.0}
+    for size in RANDOM_RUNS:
+        offsets = np.arange(64, dtype=np.int64) * FAR_BYTES
+        charged = charged_bytes(offsets, np.full(64, size, np.int64))
+        found[f"random, {size} B each"] = 64 * size / charged
+    return found
 
 
 def _levels(graph: TopologyGraph) -> Iterator[Level]:

@@ -32,6 +32,8 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield from _bandwidth(facts.bandwidths)
     cuts = [(f"{cut.name}, {cut.cut}", f"{cut.total_gbs:g} GB/s over {cut.links} links") for cut in facts.bisections]
     yield from _block("Bisection, one direction", cuts or [("none", "one cube with one router")])
+    shares = [(name, f"{100 * share:.3g} %") for name, share in facts.hbm_efficiency.items()]
+    yield from _block("HBM efficiency by access pattern", shares)
     if facts.notes:
         yield "\nNotes"
         yield from (f"  {note}" for note in facts.notes)

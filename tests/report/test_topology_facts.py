@@ -50,6 +50,14 @@ def test_bandwidth_at_each_level(facts: Facts) -> None:
     assert "pcie_ep to fabric" not in [level.name for level in facts.bandwidths]
 
 
+def test_a_gather_has_the_efficiency_of_its_runs(facts: Facts) -> None:
+    """64 B an access and 128 B a page (tests/trust/test_hbm.py derives them)."""
+    assert facts.hbm_efficiency == {
+        "streaming": 1.0, "random, 128 B each": 1.0, "random, 64 B each": 0.5, "random, 32 B each": 0.25,
+        "random, 4 B each": 1 / 32,
+    }  # fmt: skip
+
+
 def test_bisection_is_what_crosses_the_middle_in_one_direction(facts: Facts) -> None:
     package, inside = facts.bisections
 
