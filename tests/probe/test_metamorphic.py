@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kernbench.cli.main import main
 from kernbench.probe.metamorphic import (
@@ -17,8 +19,9 @@ from kernbench.probe.metamorphic import (
     run_metamorphic,
     shown,
 )
+from kernbench.probe.probe import probe_graph, run_probe
 from kernbench.probe.tables import render_metamorphic
-from kernbench.sim.topology import load_topology
+from kernbench.sim.topology import load_topology, load_topology_text
 from kernbench.sim.topology_schema import TopologySpec
 from kernbench.yaml_schema import describe
 
@@ -107,3 +110,33 @@ def test_the_command_finds_no_wrong_way_on_the_smallest_device(capsys: Any) -> N
 
 def test_a_case_and_the_metamorphic_probe_contradict_each_other() -> None:
     assert 2 == main(["probe", "--metamorphic", "--case", "pe-local-hbm"])
+
+
+ROUTE = {case.name: case.route for case in run_probe("ahbm_2x2").cases if case.route}
+
+
+@given(
+    st.sampled_from(sorted(ROUTE)), st.integers(0, 40), st.sampled_from(["node", "link"]), st.sampled_from([2, 4, 8])
+)
+@settings(max_examples=12, deadline=None, derandomize=True)
+def test_a_better_node_or_link_on_its_way_never_makes_a_lone_flow_slower(
+    name: str, place: int, what: str, factor: int
+) -> None:
+    graph = load_topology("ahbm_2x2")
+    route = ROUTE[name]
+    at = place % (len(route) - 1)
+    here, there = route[at], route[at + 1]
+    if what == "node":
+        override = {here.node: {"overhead_ns": round(float(graph.nodes[here.node].attrs["overhead_ns"]) / factor, 6)}}
+    else:
+        link = graph.edges.get((here.node, there.node))
+        if link is None or link.bw_gbs is None:
+            return
+        override = {link.id: {"bw_gbs": float(link.bw_gbs) * factor}}
+    better = load_topology_text(json.dumps({"extends": "ahbm_2x2", "overrides": override}))
+
+    before, after = run_probe("ahbm_2x2", name).case(name), probe_graph(better, name).case(name)
+    assert after.actual_ps <= before.actual_ps
+    assert after.residual_ps == 0
+    if there.bottleneck and what == "link":
+        assert after.drain_ps < before.drain_ps
