@@ -14,6 +14,7 @@ from kernbench.compiler import ast
 from kernbench.compiler.faults import fault
 from kernbench.compiler.frame import Frame
 from kernbench.compiler.live_names import handed_names
+from kernbench.compiler.module_scope import ModuleScope
 from kernbench.compiler.residual import BlockRegion, Place
 from kernbench.compiler.returns import Returns, may_exit
 from kernbench.compiler.scope import Binding, Scope
@@ -73,12 +74,14 @@ def inline(
 ) -> Value:
     definition = function.definition
     assert isinstance(definition, ast.FunctionDef)
+    home = function.home
+    assert isinstance(home, ModuleScope), "a function knows the file that it stands in"
     at = frame.at(node.span)
     _check_depth(frame, definition, at)
-    scope = bind_arguments(frame, definition, args, kwargs, at)
+    scope = bind_arguments(home, definition, args, kwargs, at)
     callee = Frame(
         frame.walker,
-        frame.globals,
+        home,
         definition,
         Returns(),
         calls=(node.span, *frame.calls),
@@ -173,7 +176,7 @@ def _fall_off(frame: Frame, at: Place) -> None:
 
 
 def bind_arguments(
-    frame: Frame, definition: ast.FunctionDef, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Place
+    home: ModuleScope, definition: ast.FunctionDef, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Place
 ) -> Scope:
     """The callee's first names."""
     params = definition.params
@@ -186,7 +189,7 @@ def bind_arguments(
         value = given.get(param.name)
         if value is None:
             assert param.default is not None
-            value = frame.globals.evaluate(param.default)
+            value = home.evaluate(param.default)
         scope.bind(param.name, value, param.span)
     return scope
 

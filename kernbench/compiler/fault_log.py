@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kernbench.compiler.errors import error
 from kernbench.compiler.faults import Fault
+from kernbench.compiler.library import library_source
 from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import Diagnostic, Label, Sink, Span
 
@@ -73,10 +74,13 @@ class FaultLog:
     def _located(self, fault: Fault) -> Diagnostic:
         diagnostic = fault.diagnostic
         calls = fault.calls[:MAX_CALLS_SHOWN]
-        called = tuple(self.source.label(span, "called from here") for span in calls)
+        called = tuple(self._with_source(Label(span, "called from here")) for span in calls)
         labels = tuple(self._with_source(label) for label in diagnostic.secondary)
         primary = self._with_source(diagnostic.primary) if diagnostic.primary is not None else None
         return replace(diagnostic, primary=primary, secondary=labels + called)
 
     def _with_source(self, label: Label) -> Label:
-        return label if label.source else self.source.label(label.span, label.text)
+        if label.source:
+            return label
+        source = library_source(label.span.file) or self.source
+        return source.label(label.span, label.text)

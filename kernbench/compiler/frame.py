@@ -53,6 +53,7 @@ class Walker:
     labels: int = 0
     bindings: dict[str, str] = field(default_factory=dict)  # the kernel's names, with their last types as text
     block_names: dict[int, str] = field(default_factory=dict)
+    libraries: dict[str, ModuleScope | None] = field(default_factory=dict)  # of helpers, by name
     _live: dict[ast.FunctionDef, LiveNames] = field(default_factory=dict)
 
     def live(self, function: ast.FunctionDef) -> LiveNames:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kernbench.compiler import ast
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame, Walker
+from kernbench.compiler.library import PREFIX, library_names, read_library
 from kernbench.compiler.live_names import assigned_names
 from kernbench.compiler.modules import PYTHON_BUILTINS, imported, members
 from kernbench.compiler.residual import Place
@@ -57,7 +58,7 @@ class ModuleScope:
         for node in module.imports:
             self._import(node)
         for function in module.functions:
-            self._names[function.name] = FunctionValue(function.name, function)
+            self._names[function.name] = FunctionValue(function.name, function, self)
         for constant in sorted((*module.constants, *module.classes), key=lambda item: item.span.line):
             if isinstance(constant, ast.ClassDef):
                 self._define_class(constant)
@@ -66,6 +67,11 @@ class ModuleScope:
 
     def names(self) -> list[str]:
         return list(self._names)
+
+    @property
+    def defined(self) -> tuple[str, ...]:
+        """The functions of the file."""
+        return tuple(name for name, entry in self._names.items() if isinstance(entry, FunctionValue))
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
@@ -111,11 +117,36 @@ class ModuleScope:
         if node.name == "*":
             self._names.update(members(node.module))
             return
+        if node.name is not None and node.module.startswith(PREFIX):
+            self._names[node.bound] = self._from_library(node, node.name)
+            return
         path = node.module if node.name is None else f"{node.module}.{node.name}"
         if node.name is None and node.alias is None:
             path = node.module.split(".")[0]
         value = imported(path)
         self._names[node.bound] = Foreign(node) if value is None else value
+
+    def _from_library(self, node: ast.Import, name: str) -> Entry:
+        """A helper or constant of a file of the library, which sees that file's names."""
+        library = node.module.removeprefix(PREFIX)
+        scope = self._library_scope(library)
+        if scope is None:
+            advice = did_you_mean(library, library_names(), "helper files")
+            message = f"the library of helpers has no file `{library}`"
+            return Broken(fault("E_UNKNOWN_NAME", message, Place(node.span), "imported here", help=advice))
+        if name not in scope:
+            advice = did_you_mean(name, scope.defined, f"names of `{node.module}`")
+            message = f"`{node.module}` has no `{name}`"
+            return Broken(fault("E_UNKNOWN_NAME", message, Place(node.span), "imported here", help=advice))
+        return scope._names[name]
+
+    def _library_scope(self, library: str) -> ModuleScope | None:
+        known = self._walker.libraries
+        if library not in known:
+            found = read_library(library)
+            known[library] = None  # a file that imports itself by a detour finds nothing
+            known[library] = None if found is None else ModuleScope(found[0], self._walker)
+        return known[library]
 
     def _define(self, node: ast.Assign | ast.AnnAssign, into: dict[str, Entry]) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else (node.target,)

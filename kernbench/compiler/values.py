@@ -230,10 +230,11 @@ class BoundMethod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionValue:
-    """A jit function of the file. `definition` is the walker's."""
+    """A jit function. `definition` and `home`, whose names it sees, are the walker's."""
 
     name: str
     definition: object
+    home: object = None
 
 
 @dataclass(frozen=True, slots=True)
