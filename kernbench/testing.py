@@ -62,6 +62,8 @@ def forms_of(kernel: str | Path, case: str | None = None, topology: str | None =
     bench_file = bench_beside(path)
     assert bench_file is not None, f"{path} has no bench file beside it"
     bench = load_bench(bench_file, case)
+    if not name and "::" in bench.kernel:
+        separator, name = "::", bench.kernel.partition("::")[2]
     device = open_device(topology or bench.topology or "ahbm_1x1")
     made = make_kernel(f"{path}{separator}{name}", dict(bench.constexprs), opt_level=bench.opt_level)
     given: dict[str, Any] = {**bench.scalars, **bench.arrays()}

@@ -14,7 +14,7 @@ from kernbench.cli.locate import KernelFile
 from kernbench.diagnostics import KernBenchError
 from kernbench.kernel import Kernel, make_kernel
 from kernbench.runtime.arguments import ConstexprArgument, TensorDescriptor, classify
-from kernbench.runtime.bench import DEFAULT_TOPOLOGY, BenchCase, load_bench
+from kernbench.runtime.bench import DEFAULT_TOPOLOGY, BenchCase, kernel_word, load_bench
 from kernbench.session import Device
 from kernbench.session import open as open_device
 
@@ -51,17 +51,20 @@ def load_case(asked: Asked) -> BenchCase:
             f"`{asked.kernel.path}` has no bench file beside it that says what to run",
             help=f"write `{asked.kernel.path.with_suffix('.yaml').name}`, or name one with --bench",
         )
-    parameters = make_kernel(asked.kernel.argument).parameters
+    parameters = make_kernel(_argument(asked, kernel_word(path))).parameters
     return load_bench(path, asked.case, asked.sets, asked.seed, parameters=parameters)
+
+
+def _argument(asked: Asked, word: str) -> str:
+    """The file that the command line names; of several kernels that one, else that of the bench's `kernel:`."""
+    name = asked.kernel.name or word.partition("::")[2]
+    return f"{asked.kernel.path}::{name}" if name else str(asked.kernel.path)
 
 
 def kernel_of(asked: Asked, case: BenchCase, **dumps: Any) -> Kernel:
     """The kernel with the case's constexprs; what the command line names wins over the bench's `kernel:`."""
-    name = asked.kernel.name
-    if name is None and "::" in case.kernel:
-        name = case.kernel.partition("::")[2]
     level = case.opt_level if asked.opt_level is None else asked.opt_level
-    argument = str(asked.kernel.path) if name is None else f"{asked.kernel.path}::{name}"
+    argument = _argument(asked, case.kernel)
     known = make_kernel(argument).params
     constexprs = {each: value for each, value in case.constexprs.items() if each in known}
     return make_kernel(argument, constexprs, opt_level=level, **dumps)

@@ -113,6 +113,13 @@ def case_names(path: Path, shown_as: str | None = None) -> tuple[str, ...]:
     return () if text is None else tuple(text.cases)
 
 
+def kernel_word(path: Path, shown_as: str | None = None) -> str:
+    """What a bench file says as its `kernel:`; "" where it does not say so in a text."""
+    text = read_bench_text(path, shown_as or str(path), Sink())
+    node = None if text is None else text.root.get("kernel")
+    return node.value if node is not None and isinstance(node.value, str) else ""
+
+
 def _resolve(
     text: BenchText,
     case: str | None,
