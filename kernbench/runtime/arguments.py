@@ -74,6 +74,8 @@ def classify(name: str, value: Any, cast: str | DType | None = None, pinned: str
         return TensorArgument(value, _array_dtype(name, value, cast))
     if cast is not None:
         raise fail("E_ARG_DTYPE", f"argument `{name}` is no array, so it cannot be stored as {cast}")
+    if pinned is not None and isinstance(value, str | tuple | DType):
+        raise fail("E_ARG_TYPE", f"argument `{name}` is {value!r}, and the kernel was compiled for {pinned}")
     if value is None or isinstance(value, str | tuple | DType):
         return ConstexprArgument(value)
     if isinstance(value, np.generic):
