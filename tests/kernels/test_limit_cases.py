@@ -49,8 +49,10 @@ def room_of_a_copy(nbytes: int) -> int:
 
 
 def test_a_kernel_of_exactly_the_scratch_size_and_one_of_2_bytes_more() -> None:
-    """FC-RE01, FC-RE03: the first compiles; the second is refused at compile time with both numbers (buffers are multiples of 64 bytes)
-    and the block."""
+    """FC-RE01, FC-RE03: the first compiles; the second is refused at compile time, with both numbers and the block.
+
+    Buffers take multiples of 64 bytes.
+    """
     limit = capacity()
 
     assert limit == room_of_a_copy(limit)
