@@ -128,7 +128,8 @@ def _select(condition: Any, a: Any, b: Any, extra: Mapping[str, Any]) -> Any:
 
 
 def _fma(a: Any, b: Any, c: Any, extra: Mapping[str, Any]) -> Any:
-    """a × b + c; in fp32 the product is exact in fp64 and the sum rounds on the way back."""
+    """a × b + c. In fp32 by way of fp64, where the product is exact: it differs from a fused one only where the sum
+    in fp64 lies on a tie of fp32, about once in 2^29. In fp64 the product rounds too."""
     if np.result_type(a, b, c) == np.float32:
         wide = np.asarray(a, np.float64) * np.asarray(b, np.float64) + np.asarray(c, np.float64)
         return wide.astype(np.float32)
@@ -288,7 +289,7 @@ _OTHERS: tuple[MicroOp, ...] = (
     MicroOp("bitcast", ("src",), "move", _copy, "the same bits, read as the result's type"),
     MicroOp("copy_toward_zero", ("src",), "move", _copy, "the same values, rounded towards zero to the result's type"),
     MicroOp("select", ("cond", "src_a", "src_b"), "simple", _select, "src_a where cond, else src_b"),
-    MicroOp("fma", ("src_a", "src_b", "src_c"), "simple", _fma, "a × b + c, rounded once"),
+    MicroOp("fma", ("src_a", "src_b", "src_c"), "simple", _fma, "a × b + c; the product is exact but in fp64"),
     MicroOp("clamp", ("src", "low", "high"), "simple", _clamp, "x held between low and high"),
     MicroOp("clamp_nan", ("src", "low", "high"), "simple", _clamp_nan, "x held between low and high; a NaN wins"),
     MicroOp(
