@@ -13,9 +13,10 @@ from kernbench.data_files import data_dir
 from kernbench.testing import FORMS, Golden, forms_of
 
 KERNELS = sorted(path.name for path in data_dir("kernels").glob("*.tl"))
+SECOND_KERNELS = ["all_reduce.tl::tree_all_reduce"]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", KERNELS + SECOND_KERNELS, ids=lambda kernel: kernel.rpartition("::")[2])
 def test_kernel_is_as_it_was(kernel: str, golden: Golden) -> None:
     golden.pin(data_dir("kernels") / kernel, case="tiny")
 
