@@ -29,11 +29,11 @@ LEAVES = (
 HALVES = ("compiler", "runtime", "sim")
 JOINTS = ("explain", "session", "kernel", "probe", "report", "run", "testing")
 FORBIDDEN: dict[str, tuple[str, ...]] = {
-    **{leaf: (*HALVES, *JOINTS, "cli") for leaf in LEAVES},
+    **dict.fromkeys(LEAVES, (*HALVES, *JOINTS, "cli")),
     "compiler": ("runtime", "sim", *JOINTS, "cli"),
     "runtime": ("compiler", "sim", *JOINTS, "cli"),
     "sim": ("compiler", "runtime", *JOINTS, "cli"),
-    **{joint: ("cli",) for joint in JOINTS},
+    **dict.fromkeys(JOINTS, ("cli",)),
     "__init__": ("cli",),
 }
 
