@@ -29,10 +29,11 @@ BETTER: tuple[tuple[str, Better], ...] = (
     ("cube.router_mesh.distance_mm", "unknown"),  # the pitch is given: what the mesh takes, the way to UCIe loses
     ("cube.ucie.distance_mm", "unknown"),
     ("bytes_per_ns", "more"), ("bytes_per_cycle", "more"), ("_gbs", "more"), ("_ghz", "more"), ("lanes", "more"),
-    ("outstanding", "more"), ("queue_depth", "more"), ("tile_buffers", "more"), ("capacity_bytes", "more"),
+    ("outstanding", "more"), ("depth", "more"), ("tile_buffers", "more"), ("capacity_bytes", "more"),
     ("_ns", "less"), ("_mm", "less"), ("startup_cycles", "less"),
 )  # fmt: skip
 BETTER_IN: tuple[tuple[str, Better], ...] = (("macs_per_cycle.", "more"), ("pe_math.cycles.", "less"))
+FRACTIONAL = ("_ns", "_mm", "_gbs", "_ghz")  # units that need no whole numbers
 LEFT_OUT = ("xy",)  # places, not quantities
 # Two ends of one link say the same, so they move together.
 TOGETHER: tuple[frozenset[KeyPath], ...] = (
@@ -190,7 +191,7 @@ def _try(
     value = _first(graph.config, group[0])
     moves = [
         _move(graph, group, direction, moved, workloads, before)
-        for direction, moved in (("up", _raised(group[0], value)), ("down", _lowered(value)))
+        for direction, moved in (("up", _raised(value)), ("down", _lowered(group[0], value)))
         if moved is not None
     ]
     contended = frozenset(workload.name for workload in workloads if workload.contended)
@@ -203,16 +204,16 @@ def _first(config: Any, path: KeyPath) -> Any:
     return config
 
 
-def _raised(path: KeyPath, value: Any) -> Any:
+def _raised(value: Any) -> Any:
     """Twice; what is 0 gets 10."""
     return value * 2 if value else 10
 
 
-def _lowered(value: Any) -> Any:
-    """Half, in whole numbers where it is one; None where there is nothing below."""
-    if isinstance(value, int):
+def _lowered(path: KeyPath, value: Any) -> Any:
+    """Half, in whole numbers where the key needs one; None where there is nothing below."""
+    if isinstance(value, int) and not path[-1].endswith(FRACTIONAL):
         return value // 2 if value > 1 else None
-    return float(Decimal(str(value)) / 2)
+    return float(Decimal(str(value)) / 2) if value else None
 
 
 def _move(

@@ -17,7 +17,7 @@ from kernbench import dtypes, session
 from kernbench.kernel import Kernel
 from kernbench.probe.catalog import catalog_of
 from kernbench.probe.measure import measure
-from kernbench.runtime.placement import On, Placement, Shard
+from kernbench.runtime.placement import CopiesOn, On, Placement, Shard
 from kernbench.sim.topology_graph import TopologyGraph
 
 NBYTES = 4096
@@ -63,6 +63,28 @@ WRITTEN_PRODUCT = """
 def product(A, B, C, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
     tl.composite(op="gemm", a=tl.ref(A, (M, K)), b=tl.ref(B, (K, N)), out=tl.ref(C, (M, N)))
 """
+# To and fro, then a burst to a receiver that is late while the sender has work of its own behind it.
+MESSAGES = """
+def messages(X, Y, B: tl.constexpr):
+    at = tl.arange(0, B)
+    x = tl.load(X + at)
+    if tl.pe_index() == 0:
+        for i in tl.static_range(0, 4):
+            tl.send(x, 1)
+            x = tl.recv((B,), tl.float32, 1)
+        for i in tl.static_range(0, 6):
+            tl.send(x, 1)
+        for i in tl.static_range(0, 8):
+            x = tl.exp(x)
+    else:
+        for i in tl.static_range(0, 4):
+            tl.send(tl.recv((B,), tl.float32, 0), 0)
+        for i in tl.static_range(0, 4):
+            x = tl.exp(x)
+        for i in tl.static_range(0, 6):
+            x = tl.recv((B,), tl.float32, 0)
+    tl.store(Y + at, x)
+"""
 IDLE = """
 def idle(X):
     pass
@@ -93,6 +115,7 @@ def workloads_of(graph: TopologyGraph) -> tuple[Workload, ...]:
         Workload("gemm written", True, partial(_product, WRITTEN_PRODUCT, "fp16")),
         Workload("load from every slice", False, _from_everywhere),
         Workload("load from the other package", False, _from_other_package),
+        Workload("messages between two PEs", True, _messages),
         Workload("launch on every PE", True, _launch),
     ]
     return (*traffic, *products, *kernels)
@@ -150,6 +173,14 @@ def _from_other_package(graph: TopologyGraph) -> int | None:
         return None
     args = {"X": np.zeros(1024, np.float32), "Y": np.zeros(1024, np.float32)}
     return _time_ps(graph, _kernel(REMOTE, (("B", 1024),)), args, HERE, X=On(1, 0, 0))
+
+
+def _messages(graph: TopologyGraph) -> int | None:
+    if len(graph.pe_tags()) < 2:
+        return None
+    both = CopiesOn(graph.pe_tags()[:2])
+    args = {"X": np.zeros(16384, np.float32), "Y": np.zeros(16384, np.float32)}
+    return _time_ps(graph, _kernel(MESSAGES, (("B", 16384),)), args, both)
 
 
 def _launch(graph: TopologyGraph) -> int:
