@@ -85,7 +85,7 @@ def _kernel(path: Path) -> list[Diagnostic]:
 
     asked = Asked(file)
     compiled, kernel = specialise(asked, None, kernel_of)
-    return [*found, *kernel.remarks, *compiled.diagnostics]
+    return list(dict.fromkeys([*found, *kernel.remarks, *compiled.diagnostics]))  # some are told by more than one
 
 
 def _bench(path: Path) -> list[Diagnostic]:

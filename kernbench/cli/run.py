@@ -20,7 +20,9 @@ from kernbench.cli.output import print_json, say, write_file
 from kernbench.cli.progress import ProgressLine
 from kernbench.cli.rundir import Recorded, read_run_dir, write_run_dir
 from kernbench.diagnostics import EXIT_SIMULATION, KernBenchError
+from kernbench.report.check_text import check_text
 from kernbench.run import Run
+from kernbench.runtime.bench import BenchCase
 from kernbench.version import VERSION
 
 MODES = ("data", "timing")
@@ -111,7 +113,7 @@ def _execute(recorded: Recorded, options: dict[str, Any]) -> int:
     if options["as_json"]:
         print_json({**result.to_json(check), "version": VERSION})
     else:
-        _print_summary(result, check, time.perf_counter() - started, failure)
+        _print_summary(result, case, check, time.perf_counter() - started, failure)
     if failure:
         say(failure.render())
         return failure.exit_code or EXIT_SIMULATION
@@ -133,13 +135,13 @@ def log_text(result: Run) -> str:
     return stream.getvalue()
 
 
-def _print_summary(result: Run, check: dict[str, Any], seconds: float, failure: KernBenchError | None) -> None:
+def _print_summary(
+    result: Run, case: BenchCase, check: dict[str, Any], seconds: float, failure: KernBenchError | None
+) -> None:
     failed = f"kernel     {result.kernel}\nfailed     see below"
     click.echo(failed if failure else result.summary(warnings=False))
-    for name, entry in check.items():
-        verdict = "ok" if entry["ok"] else "DIFFERS"
-        errors = f"max abs err {entry['max_abs_err']:.3g}, max rel err {entry['max_rel_err']:.3g}"
-        click.echo(f"check      {name}: {verdict} ({errors})")
+    if check:
+        click.echo(check_text(check, case.rtol, case.atol))
     if not check and failure is None:
         click.echo(
             "check      n/a" + (" (timing mode moves no values)" if result.mode == "timing" else " (no reference)")

@@ -35,8 +35,10 @@ _KEYS: dict[str, str] = {
         In timing mode the hash is null. Hashes are equal on one machine and NumPy build only.
     """,
     "check": """
-        By result with a reference: `ok`, `max_abs_err`, `max_rel_err`, with the bench file's tolerance. Empty in
-        timing mode.
+        By result with a reference: `ok`, `max_abs_err`, `max_rel_err`, with the bench file's tolerance: an element is
+        right where its error is at most `atol + rtol × |expected|`, so one near 0 may have a large relative error. A
+        result that is not `ok` says too how many `elements` it has, how many are `differing`, and the `worst`. Empty
+        in timing mode.
     """,
     "config_hash": "A hash of the resolved topology, so that two runs can be told to be of the same device.",
     "errors": "What ended the run, as diagnostics: code, severity, message, place, help.",

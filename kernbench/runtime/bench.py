@@ -57,7 +57,7 @@ class BenchCase:
         return {n: spec.placement for n, spec in self.tensors.items() if spec.placement is not None}
 
     def check(self, results: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
-        """Each result with a reference: `{ok, max_abs_err, max_rel_err}`."""
+        """Each result with a reference: `{ok, max_abs_err, max_rel_err}`, and where it differs if it does."""
         names = {**self.constexprs, **self.scalars, **self.arrays()}
         return {
             name: reference.check(results[name], names, self.tensors[name].dtype, self.rtol, self.atol)

@@ -74,7 +74,10 @@ class Reference:
 
 
 def compare(result: Array, reference: Array, rtol: float, atol: float) -> dict[str, Any]:
-    """`ok`, and the largest errors (None where they are not finite). NaN equals NaN, infinity itself."""
+    """`ok`, and the largest errors (None where they are not finite). NaN equals NaN, infinity itself.
+
+    Where it is not `ok`, also how many elements are off, of how many, and which one is off most.
+    """
     got, want = np.asarray(wide(result), np.float64), np.asarray(wide(reference), np.float64)
     if got.size == 0:
         return {"ok": True, "max_abs_err": 0.0, "max_rel_err": 0.0}
@@ -82,12 +85,28 @@ def compare(result: Array, reference: Array, rtol: float, atol: float) -> dict[s
         same = (got == want) | (np.isnan(got) & np.isnan(want))
         off = np.where(same, 0.0, np.abs(got - want))
         relative = np.where(same, 0.0, off / np.abs(want))
-        good = same | (off <= atol + rtol * np.abs(want))
-    return {
-        "ok": bool(good.all()),
+        excess = np.where(same, -np.inf, off - (atol + rtol * np.abs(want)))
+    wrong = ~(excess <= 0)  # NaN is wrong, too
+    found = {
+        "ok": not wrong.any(),
         "max_abs_err": _finite(np.max(off)),
         "max_rel_err": _finite(np.max(relative)),
     }
+    return found if found["ok"] else {**found, **_where(wrong, excess, got, want)}
+
+
+def _where(wrong: Array, excess: Array, got: Array, want: Array) -> dict[str, Any]:
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), wrong.shape)
+    return {
+        "differing": int(np.count_nonzero(wrong)),
+        "elements": wrong.size,
+        "worst": {"index": [int(i) for i in worst], "value": _number(got[worst]), "expected": _number(want[worst])},
+    }
+
+
+def _number(value: Any) -> float | str:
+    """As JSON can say it: `nan` and `inf` are texts."""
+    return float(value) if np.isfinite(value) else str(float(value))
 
 
 def _finite(value: Any) -> float | None:
