@@ -55,6 +55,8 @@ class ModuleScope:
         self._walker = walker
         self._names: dict[str, Entry] = dict(PYTHON_BUILTINS)
         self._classes: dict[str, dict[str, Entry]] = {}
+        self.defined = tuple(function.name for function in module.functions)
+        self.defined += tuple(name for constant in module.constants for name in assigned_names(constant))
         for node in module.imports:
             self._import(node)
         for function in module.functions:
@@ -67,11 +69,6 @@ class ModuleScope:
 
     def names(self) -> list[str]:
         return list(self._names)
-
-    @property
-    def defined(self) -> tuple[str, ...]:
-        """The functions of the file."""
-        return tuple(name for name, entry in self._names.items() if isinstance(entry, FunctionValue))
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
@@ -114,11 +111,11 @@ class ModuleScope:
         return Frame(self._walker, self, None, Returns(), scope=scope)
 
     def _import(self, node: ast.Import) -> None:
+        if node.name is not None and node.module.startswith(PREFIX):
+            self._import_helpers(node, node.name)
+            return
         if node.name == "*":
             self._names.update(members(node.module))
-            return
-        if node.name is not None and node.module.startswith(PREFIX):
-            self._names[node.bound] = self._from_library(node, node.name)
             return
         path = node.module if node.name is None else f"{node.module}.{node.name}"
         if node.name is None and node.alias is None:
@@ -126,19 +123,20 @@ class ModuleScope:
         value = imported(path)
         self._names[node.bound] = Foreign(node) if value is None else value
 
-    def _from_library(self, node: ast.Import, name: str) -> Entry:
-        """A helper or constant of a file of the library, which sees that file's names."""
+    def _import_helpers(self, node: ast.Import, name: str) -> None:
+        """Helpers or constants of a file of the library, which sees that file's names."""
         library = node.module.removeprefix(PREFIX)
         scope = self._library_scope(library)
         if scope is None:
             advice = did_you_mean(library, library_names(), "helper files")
-            message = f"the library of helpers has no file `{library}`"
-            return Broken(fault("E_UNKNOWN_NAME", message, Place(node.span), "imported here", help=advice))
-        if name not in scope:
+            self._names[node.bound] = _absent(f"the library of helpers has no file `{library}`", node, advice)
+        elif name == "*":
+            self._names.update({each: scope._names[each] for each in scope.defined})
+        elif name in scope.defined:
+            self._names[node.bound] = scope._names[name]
+        else:
             advice = did_you_mean(name, scope.defined, f"names of `{node.module}`")
-            message = f"`{node.module}` has no `{name}`"
-            return Broken(fault("E_UNKNOWN_NAME", message, Place(node.span), "imported here", help=advice))
-        return scope._names[name]
+            self._names[node.bound] = _absent(f"`{node.module}` has no `{name}`", node, advice)
 
     def _library_scope(self, library: str) -> ModuleScope | None:
         known = self._walker.libraries
@@ -168,6 +166,10 @@ class ModuleScope:
         for constant in node.constants:
             self._define(constant, constants)
         self._classes[node.name] = constants
+
+
+def _absent(message: str, node: ast.Import, advice: str | None) -> Broken:
+    return Broken(fault("E_UNKNOWN_NAME", message, Place(node.span), "imported here", help=advice))
 
 
 def _usable(name: str, entry: Entry, at: Place) -> Value:
