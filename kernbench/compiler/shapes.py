@@ -222,8 +222,8 @@ def check_axis(axis: int, rank: int, at: Place) -> int:
     return axis % rank
 
 
-def check_shape(shape: Shape, at: Place, *, power_of_two: bool) -> Shape:
-    """The shape of a new block, within the limits of a block."""
+def check_shape(shape: Shape, at: Place, *, power_of_two: bool, in_tcm: bool = True) -> Shape:
+    """The shape of a new block, within the limits of a block; a reference into HBM has no limit of size."""
     for extent in shape:
         if extent < 1:
             raise fault("E_BAD_SHAPE", f"a block side is {extent}, at least 1 is needed", at, shape_text(shape))
@@ -231,7 +231,7 @@ def check_shape(shape: Shape, at: Place, *, power_of_two: bool) -> Shape:
             raise fault("E_BAD_SHAPE", f"a block side is {extent}, a power of two is needed", at, shape_text(shape))
     if len(shape) > MAX_RANK:
         raise fault("E_BAD_SHAPE", f"a block has {len(shape)} axes, at most {MAX_RANK} are possible", at)
-    if math.prod(shape) > MAX_ELEMENTS:
+    if in_tcm and math.prod(shape) > MAX_ELEMENTS:
         message = f"a block of shape {shape_text(shape)} has {math.prod(shape)} elements, at most {MAX_ELEMENTS}"
         raise fault("E_BLOCK_TOO_LARGE", message, at, help="work in smaller blocks, in a loop")
     return shape

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernbench.compiler.residual import LoadBlock, LoadScalar, StoreBlock, StoreScalar
-from tests.compiler.elaborating import error_of, residual_of, run
+from tests.compiler.elaborating import error_of, errors_of, residual_of, run
 
 X = {"x": "*fp32", "i": "*i32", "n": "i32"}
 
@@ -236,3 +236,13 @@ def test_mistakes_at_loads_and_stores(body: str, code: str, says: str) -> None:
 
     assert code == found.code
     assert says in found.message
+
+
+def test_a_reference_may_be_larger_than_a_block() -> None:
+    text = """
+    def k(a, c, N: tl.constexpr):
+        whole = tl.ref(a, (N, N))
+        tl.composite(op="gemm", a=whole, b=whole, out=tl.ref(c, (N, N)))
+    """
+
+    assert [] == errors_of(text, {"a": "*fp16", "c": "*fp32"}, {"N": 4096})

@@ -77,7 +77,7 @@ def ref(call: Call, pointer: Value, shape: Value, strides: Value = NONE) -> Valu
     """An operand in HBM that is not loaded."""
     if not isinstance(pointer, Pointer):
         raise access.pointer_expected("tl.ref", pointer, call.at)
-    extents = check_shape(call.shape(shape), call.at, power_of_two=False)
+    extents = check_shape(call.shape(shape), call.at, power_of_two=False, in_tcm=False)
     steps: tuple[Int, ...] = contiguous_strides(extents)
     if strides != NONE:
         steps = _strides(call, strides)
