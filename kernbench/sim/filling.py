@@ -25,6 +25,7 @@ NO_RATE: Rate = (0, 1)
 
 _BITS = 256  # of the fraction of a fixed-point level, and of a fixed-point weight
 _NOISE = 1 << _BITS - 136  # above what rounding adds up to; fractions of 64 bits differ by 2 ** -128 or more
+_DRIFT = 1 << _BITS - 190  # how far levels may be from the exact ones, so that errors do not add up over time
 _UNLIMITED = 1 << _BITS + 128  # the level of a channel that is not full
 
 
@@ -37,14 +38,13 @@ class Channel:
 
     __slots__ = (
         "cap", "demands", "exact", "fed", "feeders", "fixed_cap", "index", "key",
-        "level", "limited", "limits", "load", "self_fed", "share", "stale",
+        "level", "limited", "limits", "open", "self_fed", "share", "stale", "taken",
     )  # fmt: skip
 
     def __init__(self, index: int, cap: int) -> None:
         self.index, self.cap = index, cap
         self.fixed_cap = cap << 2 * _BITS
         self.demands: dict[Demand, int] = {}  # with their weights, in fixed point
-        self.load = 0  # what a unit of rate of all demands takes, in fixed point
         self.feeders: dict[Channel, int] = {}  # tightest channels of the demands, with how many have it
         self.fed = 0  # sum of the feeders' bandwidths
         self.self_fed = 0  # demands for which no other channel is a bound
@@ -52,17 +52,42 @@ class Channel:
         self.level = _UNLIMITED
         self.exact: Rate = NO_RATE  # the level, while it has one
         self.limited: dict[Demand, None] = {}  # the demands that have this level
+        self.taken = 0  # what the demands that other channels limit take, in fixed point
+        self.open = 0  # what a unit of rate of the others takes, in fixed point
         self.share = _UNLIMITED  # what the level should be, unless `stale`
         self.stale = False
         self.key = -1  # its place in the heap; -1: in none
 
+    def count(self, load: int, limiter: Channel) -> None:
+        """Count in, or with a negative load out, demands that `limiter` limits."""
+        if limiter is self or limiter is NOWHERE:
+            self.open += load
+        else:
+            self.taken += limiter.level * load
+
     def find_share(self) -> int:
-        """The level at which this channel is full, as far as other channels let its demands rise."""
-        limited, load = self.limited, self.load
-        if len(limited) == len(self.demands):
-            return self.fixed_cap // load if load else _UNLIMITED
-        left = self.fixed_cap
-        others = [(d.limiter.level, d.solved * weight) for d, weight in self.demands.items() if d not in limited]
+        """The level at which this channel is full, as far as other channels let its demands rise.
+
+        No demand has more than the present level, so where the share is no less, none needs to be looked at.
+        """
+        if not self.open:
+            if self.taken <= self.fixed_cap:
+                return _UNLIMITED
+        else:
+            share = (self.fixed_cap - self.taken) // self.open
+            if share >= self.level or len(self.limited) == len(self.demands):
+                return share
+        return self._fill()
+
+    def _fill(self) -> int:
+        left, load = self.fixed_cap, self.open
+        others = []
+        for demand in self.demands:
+            limiter = demand.limiter
+            if limiter is not self and limiter is not NOWHERE:
+                part = demand.bounds[self]
+                load += part
+                others.append((limiter.level, part))
         others.sort()
         for level, part in others:
             if level * load >= left:
@@ -74,25 +99,30 @@ class Channel:
     def find_exact(self) -> Rate:
         """The level as a fraction; those of the channels with lower levels are right."""
         near = self.level - _NOISE
-        lower: dict[Channel, Weight] = {}
-        load: Weight = 0
+        lower: dict[Channel, Rate] = {}
+        load = NO_RATE
         for demand in self.demands:
-            part = demand.solved * demand.weights.get(self, 1)
-            if demand.limiter.level >= near:
-                load += part
+            weight = demand.weights.get(self, 1)
+            top, bottom = demand.solved * weight.numerator, weight.denominator
+            limiter = demand.limiter
+            if limiter.level >= near:
+                load = _add(load, top, bottom)
             else:
-                lower[demand.limiter] = lower.get(demand.limiter, 0) + part
-        top, bottom = self.cap, 1
-        for limiter, part in lower.items():
-            over, under = limiter.exact
-            under *= part.denominator
-            common = gcd(bottom, under)
-            top = top * (under // common) - over * part.numerator * (bottom // common)
-            bottom *= under // common
-        top *= load.denominator
-        bottom *= load.numerator
+                lower[limiter] = _add(lower.get(limiter, NO_RATE), top, bottom)
+        left = (self.cap, 1)
+        for limiter, (top, bottom) in lower.items():
+            left = _add(left, -top * limiter.exact[0], bottom * limiter.exact[1])
+        top, bottom = left[0] * load[1], left[1] * load[0]
         common = gcd(top, bottom)
         return top // common, bottom // common
+
+
+def _add(rate: Rate, top: int, bottom: int) -> Rate:
+    """A sum of two fractions, not reduced."""
+    if bottom == rate[1]:
+        return rate[0] + top, bottom
+    common = gcd(rate[1], bottom)
+    return rate[0] * (bottom // common) + top * (rate[1] // common), rate[1] // common * bottom
 
 
 NOWHERE = Channel(-1, 0)  # what limits a demand that no full channel limits
@@ -101,22 +131,23 @@ NOWHERE = Channel(-1, 0)  # what limits a demand that no full channel limits
 class Demand:
     """A number of equal takers with the same channels and weights."""
 
-    __slots__ = ("bounds", "count", "limiter", "solved", "uses", "weights")
+    __slots__ = ("bounds", "count", "limiter", "solved", "tightest", "uses", "weights")
 
     def __init__(self, uses: dict[Channel, Weight]) -> None:
-        tightest, most = None, 0
-        for channel, weight in uses.items():
-            if tightest is None or channel.cap * most < tightest.cap * weight:
-                tightest, most = channel, weight
-        assert tightest is not None
         self.weights = {channel: weight for channel, weight in uses.items() if weight != 1}
+        fixed = {channel: _fixed(weight) for channel, weight in uses.items()}
+        tightest, most = next(iter(fixed.items()))
+        for channel, weight in fixed.items():
+            if channel.cap * most < tightest.cap * weight:
+                tightest, most = channel, weight
         self.uses = tuple(
-            (channel, _fixed(weight), None if channel is tightest or weight > most else tightest)
-            for channel, weight in uses.items()
+            (channel, weight, None if channel is tightest or weight > most else tightest)
+            for channel, weight in fixed.items()
         )  # each with the channel that bounds what comes over it, if there is another
+        self.tightest = tightest  # the channel that is full first where there are no other demands
         self.count = 0  # takers that there are
         self.solved = 0  # takers that have been counted in
-        self.bounds: dict[Channel, None] = {}  # its channels that can limit it
+        self.bounds: dict[Channel, int] = {}  # its channels that can limit it, with what a unit of rate takes of them
         self.limiter = NOWHERE
 
     @property
@@ -153,6 +184,10 @@ class Filling:
             least = min(demand.bounds, key=_level_of)
             if least.level < _UNLIMITED:
                 self._limit(demand, least)
+            else:  # where the sweep starts from is free; this leaves it the least to do
+                self._changed[demand.tightest] = None
+                demand.tightest.share = demand.tightest.find_share()
+                self._lower(demand.tightest)
         self._examine(touched)
         self._sweep()
         return self._finish()
@@ -163,7 +198,6 @@ class Filling:
         demand.solved = count = demand.count
         for channel, weight, feeder in demand.uses:
             channel.demands[demand] = weight
-            channel.load += count * weight
             if feeder is None:
                 channel.self_fed += 1
             else:
@@ -172,20 +206,29 @@ class Filling:
                 if not feeding:
                     channel.fed += feeder.cap
             if channel.limits:
-                demand.bounds[channel] = None
+                demand.bounds[channel] = load = count * weight
+                channel.open += load
                 touched[channel] = None
             elif channel.self_fed or channel.fed > channel.cap:
-                channel.limits = True
+                self._take_part(channel)
                 touched[channel] = None
-                for member in channel.demands:
-                    member.bounds[channel] = None
+
+    def _take_part(self, channel: Channel) -> None:
+        """From now on the channel can limit its demands."""
+        channel.limits = True
+        for demand, weight in channel.demands.items():
+            demand.bounds[channel] = load = demand.solved * weight
+            channel.count(load, demand.limiter)
 
     def _leave(self, demand: Demand, touched: dict[Channel, None]) -> None:
-        count = demand.solved
         demand.solved = 0
-        for channel, weight, feeder in demand.uses:
+        limiter = demand.limiter
+        for channel, load in demand.bounds.items():
+            channel.count(-load, limiter)
+            if channel.level < _UNLIMITED:
+                touched[channel] = None
+        for channel, _, feeder in demand.uses:
             del channel.demands[demand]
-            channel.load -= count * weight
             if feeder is None:
                 channel.self_fed -= 1
             else:
@@ -196,25 +239,23 @@ class Filling:
                     del channel.feeders[feeder]
                     channel.fed -= feeder.cap
             if not channel.demands:
-                self._vacate(channel)
+                assert not channel.taken and not channel.open, "what was counted in is not what was counted out"
+                channel.limits = False
+                channel.level = _UNLIMITED
                 touched.pop(channel, None)
-            elif channel.level < _UNLIMITED:
-                touched[channel] = None
-        demand.limiter.limited.pop(demand, None)
-        self._moved[demand] = demand.limiter
+        limiter.limited.pop(demand, None)
+        self._moved[demand] = limiter
         demand.limiter = NOWHERE
         demand.bounds.clear()
-
-    def _vacate(self, channel: Channel) -> None:
-        channel.limits = False
-        channel.level = channel.share = _UNLIMITED
 
     def _recount(self, demand: Demand, touched: dict[Channel, None]) -> None:
         more = demand.count - demand.solved
         demand.solved = demand.count
         for channel, weight, _ in demand.uses:
-            channel.load += more * weight
-        touched.update(demand.bounds)
+            if channel.limits:
+                demand.bounds[channel] += more * weight
+                channel.count(more * weight, demand.limiter)
+                touched[channel] = None
 
     def _limit(self, demand: Demand, channel: Channel) -> None:
         before = demand.limiter
@@ -222,6 +263,9 @@ class Filling:
         before.limited.pop(demand, None)
         demand.limiter = channel
         channel.limited[demand] = None
+        for bound, load in demand.bounds.items():
+            bound.count(-load, before)
+            bound.count(load, channel)
 
     # The sweep
 
@@ -260,38 +304,49 @@ class Filling:
 
     def _lower(self, channel: Channel) -> None:
         """Its demands take less, so levels of other channels can only rise: it will do to look when they are met."""
-        channel.level = level = channel.share
+        concerned = self._shift(channel, channel.share)
         for demand in channel.demands:
-            if demand.limiter is not channel:
-                if demand.limiter.level <= level:
-                    continue
+            if demand.limiter is not channel and demand.limiter.level > channel.level:
                 self._limit(demand, channel)
-            for other in demand.bounds:
-                if other is not channel:
-                    other.stale = True
-                    if other.key < 0 and other.level < _UNLIMITED:
-                        self._queue(other, other.level)
+                concerned.update(demand.bounds)
+        concerned.pop(channel, None)
+        for other in concerned:
+            other.stale = True
+            if other.key < 0 and other.level < _UNLIMITED:
+                self._queue(other, other.level)
 
     def _raise(self, channel: Channel) -> None:
         """Its demands take more or get another limiter, so levels of other channels can fall, but not below here."""
-        channel.level = channel.share
-        concerned: dict[Channel, None] = {}
+        concerned = self._shift(channel, channel.share)
         for demand in list(channel.limited):
-            bounds = demand.bounds
-            if len(bounds) == 1:
-                continue
-            least = min(bounds, key=_level_of)
-            if least.level < channel.level:
-                self._limit(demand, least)
-            concerned.update(bounds)
+            if len(demand.bounds) > 1:
+                least = min(demand.bounds, key=_level_of)
+                if least.level < channel.level:
+                    self._limit(demand, least)
+                    concerned[channel] = None
         self._examine(concerned)
+
+    def _shift(self, channel: Channel, level: int) -> dict[Channel, None]:
+        """Give a channel and the demands it limits another level; what other channels this concerns."""
+        concerned: dict[Channel, None] = {}
+        more = level - channel.level
+        channel.level = level
+        for demand in channel.limited:
+            if len(demand.bounds) > 1:
+                for bound, load in demand.bounds.items():
+                    if bound is not channel:
+                        bound.taken += more * load
+                        concerned[bound] = None
+        return concerned
 
     def _finish(self) -> tuple[list[Channel], list[tuple[Demand, Channel]]]:
         changed = sorted(self._changed, key=_order)
         for channel in changed:
             if channel.level < _UNLIMITED:
                 channel.exact = channel.find_exact()
-                channel.level = (channel.exact[0] << _BITS) // channel.exact[1]
+                level = (channel.exact[0] << _BITS) // channel.exact[1]
+                if not -_DRIFT < level - channel.level < _DRIFT:
+                    self._shift(channel, level)
         moved = [(demand, before) for demand, before in self._moved.items() if demand.limiter is not before]
         self._changed.clear()
         self._moved.clear()
@@ -299,7 +354,7 @@ class Filling:
 
 
 def _fixed(weight: Weight) -> int:
-    return (weight.numerator << _BITS) // weight.denominator
+    return weight << _BITS if type(weight) is int else (weight.numerator << _BITS) // weight.denominator
 
 
 def _level_of(channel: Channel) -> int:

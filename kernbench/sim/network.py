@@ -174,9 +174,9 @@ class Network:
         pools, weights = name
         uses: dict[Channel, Weight] = {}
         for index, weight in zip(pools, weights or (1,) * len(pools), strict=True):
-            assert weight > 0, f"a weight of {weight}"
+            assert weight.numerator > 0, f"a weight of {weight}"
             channel = self._channels[index]
-            uses[channel] = uses.get(channel, 0) + weight
+            uses[channel] = uses[channel] + weight if channel in uses else weight
         made = self._classes[name] = FlowClass(name, uses)
         return made
 
