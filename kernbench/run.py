@@ -98,12 +98,13 @@ class Run:
 
     def summary(self, warnings: bool = True) -> str:
         """A few lines for a person: what ran, how long it took, what bounded it, and the terms of the time."""
+        pes = len(self.pe_exec_ns)
         terms = [f"  {term:<16} {ns:>16.3f} ns" for term, ns in self.terms_ns.items()]
         lines = [
             f"kernel     {self.kernel}",
             f"topology   {self.topology}",
             f"mode       {self.mode}",
-            f"time       {self.total_ns:.3f} ns, {len(self.pe_exec_ns)} PEs, {self.commands} commands",
+            f"time       {self.total_ns:.3f} ns, {_counted(pes, 'PE')}, {_counted(self.commands, 'command')}",
             f"bound by   {self.bound_by or 'n/a'}",
             *(["terms", *terms] if terms else []),
             *(found.render() for found in self.diagnostics if warnings),
@@ -154,3 +155,7 @@ def type_name(array: Array) -> str:
     found = dtypes.from_numpy(array.dtype)
     assert found is not None, f"a run took an array of {array.dtype}"
     return found.name
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

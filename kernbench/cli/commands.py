@@ -19,7 +19,7 @@ COMMANDS = (
     CommandEntry("inspect", "kernbench.cli.inspect", "inspect", "Show source lines beside the ops they became."),
     CommandEntry("log", "kernbench.cli.log", "log", "Show the records of an op log, or what they add up to."),
     CommandEntry("diff", "kernbench.cli.log", "diff", "Compare two op logs."),
-    CommandEntry("list", "kernbench.cli.list_", "list_", "List kernels, topologies, passes, micro-ops, errors."),
+    CommandEntry("list", "kernbench.cli.list_", "list_", "List kernels, topologies, functions, passes, errors ..."),
     CommandEntry("probe", "kernbench.cli.probe", "probe", "Measure traffic patterns, hold them against closed forms."),
     CommandEntry("replay", "kernbench.cli.replay", "replay", "Drive a device from a file of messages."),
     CommandEntry("topo", "kernbench.cli.topo", "topo", "Look at and check topologies."),

@@ -35,7 +35,7 @@ Form = Callable[[Kernel, CompiledKernel, Device], "str | bytes"]
 @click.option("--emit", default="program", metavar="FORM", help="ast|typed|program|ops|stages|binary|dataflow|json")
 @click.option("--dump-after", metavar="PASS[,PASS]|all", help="Write the program after these passes.")
 @click.option("--dump-dir", metavar="DIR", help="Where the dumps go, numbered; without it they go to stdout.")
-@click.option("--dump-diff", is_flag=True, help="Show only what each pass changed.")
+@click.option("--dump-diff", is_flag=True, help="Of passes that keep the form, show only the changes.")
 @click.option("--time-passes", is_flag=True, help="Say on stderr how long compiling took.")
 def compile_(kernel: str, emit: str, output: str, **options: Any) -> int:
     """Compile KERNEL and print what becomes of it.
@@ -110,15 +110,20 @@ def _constexprs(asked: Asked) -> dict[str, Any]:
 
 
 def _dumps_text(kernel: Kernel, diff: bool) -> str:
+    """What each pass left. Where it left another form than the one before, nothing can be set against that."""
+    printers = {each.name: each.dump for each in PASSES}
     parts: list[str] = []
-    before: list[str] = []
+    before, printer = "", None
     for dump in kernel.dumps:
-        lines = dump.text.splitlines()
-        head = f"==== {dump.index:02d} {dump.name}"
-        body = list(difflib.unified_diff(before, lines, lineterm="", n=1))[2:] if diff and before else lines
-        parts.append("\n".join([head, *body]))
-        before = lines
-    return "\n\n".join(parts) + "\n"
+        same_form = diff and printers[dump.name] is printer
+        parts.append(f"==== {dump.index:02d} {dump.name}\n{_changes(before, dump.text) if same_form else dump.text}")
+        before, printer = dump.text, printers[dump.name]
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _changes(before: str, after: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
+    return "\n".join(list(lines)[2:]) or "(nothing changed)"
 
 
 def _ast(kernel: Kernel, compiled: CompiledKernel, device: Device) -> str:

@@ -12,6 +12,7 @@ from kernbench.cli.options import choose, json_option
 from kernbench.cli.output import document, print_json
 
 Rows = list[dict[str, Any]]
+MAX_WIDTH = 40  # of the column of names; a longer one pushes what follows to the right
 
 
 def _kernels() -> Rows:
@@ -35,8 +36,14 @@ def _topologies() -> Rows:
         spec = load_topology(name).spec
         cubes = spec.sip.cube_mesh.w * spec.sip.cube_mesh.h
         pes = spec.sip.count * cubes * spec.cube.pes
-        rows.append({"name": name, "doc": f"{spec.sip.count} SIP, {cubes} cubes a SIP, {pes} PEs", "pes": pes})
+        packages = _counted(spec.sip.count, "SIP")
+        doc = f"{packages}, {_counted(cubes, 'cube')} a SIP, {_counted(pes, 'PE')}"
+        rows.append({"name": name, "doc": doc, "pes": pes})
     return rows
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _micro_ops() -> Rows:
@@ -78,21 +85,53 @@ def _recipes() -> Rows:
     return rows
 
 
+def _functions() -> Rows:
+    from kernbench.report.function_signatures import function_rows
+
+    return list(function_rows())
+
+
+def _bench_keys() -> Rows:
+    from kernbench.report.topology_text import key_text
+    from kernbench.runtime.bench_schema import BenchKeys
+    from kernbench.yaml_schema import describe
+
+    return [{"name": key.path, "doc": key_text(key)} for key in describe(BenchKeys)]
+
+
+def _bench_functions() -> Rows:
+    from kernbench.runtime.functions import FUNCTIONS
+
+    return [
+        {"name": name, "keywords": list(each.keywords), "doc": f"keywords: {', '.join(each.keywords) or 'none'}"}
+        for name, each in sorted(FUNCTIONS.items())
+    ]
+
+
 LISTS: dict[str, Callable[[], Rows]] = {
     "kernels": _kernels,
     "topologies": _topologies,
     "recipes": _recipes,
     "micro-ops": _micro_ops,
     "passes": _passes,
+    "functions": _functions,
+    "bench-keys": _bench_keys,
+    "bench-functions": _bench_functions,
     "errors": _errors,
 }
 
 
 @click.command("list")
-@click.argument("what", metavar="|".join([*LISTS, "messages"]))
+@click.argument("what", metavar="WHAT")
 @json_option
 def list_(what: str, as_json: bool) -> int:
-    """List what there is of a kind."""
+    """List what there is of a kind.
+
+    WHAT is kernels, topologies, recipes, micro-ops, passes, functions, bench-keys, bench-functions, errors or messages.
+
+    `functions` are those that a kernel may call, `bench-keys` what a bench file may say, `bench-functions` what its
+    expressions may call.
+    """
     choose(what, (*LISTS, "messages"), "list", "the lists")
     if what == "messages":
         return _messages(as_json)
@@ -100,7 +139,7 @@ def list_(what: str, as_json: bool) -> int:
     if as_json:
         print_json(document("kernbench.list/1", {what: rows}))
         return 0
-    width = max((len(row["name"]) for row in rows), default=0)
+    width = min(MAX_WIDTH, max((len(row["name"]) for row in rows), default=0))
     for row in rows:
         click.echo(f"{row['name']:<{width}}  {row['doc']}".rstrip())
     return 0

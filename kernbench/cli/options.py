@@ -74,5 +74,5 @@ def parse_signature(text: str) -> dict[str, str]:
 def choose(value: str, known: tuple[str, ...], option: str, what: str) -> str:
     """`value`, if it is one of the known ones."""
     if value not in known:
-        raise KernBenchError.usage("E_OPTION", f"{option} `{value}`", help=did_you_mean(value, known, what))
+        raise KernBenchError.usage("E_OPTION", f"{option} cannot be `{value}`", help=did_you_mean(value, known, what))
     return value

@@ -95,8 +95,12 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def schema_text(keys: Sequence[KeyDoc], more: Mapping[str, str]) -> str:
     """One line a key: its path, its type, what stands where it is left out, and what it is."""
     lines = [f"{name}: {doc}" for name, doc in more.items()]
-    lines += [f"{key.path}: {key.type}{_default(key)}. {key.doc}" for key in keys]
+    lines += [f"{key.path}: {key_text(key)}" for key in keys]
     return "\n".join(lines)
+
+
+def key_text(key: KeyDoc) -> str:
+    return f"{key.type}{_default(key)}. {key.doc}"
 
 
 def _default(key: KeyDoc) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kernbench.cli.list_ import LISTS
 from kernbench.cli.main import main
 from kernbench.data_files import data_dir
 from kernbench.version import VERSION
@@ -191,7 +192,25 @@ def test_dumps_are_numbered_files(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]
 
 
-@pytest.mark.parametrize("what", ["kernels", "topologies", "recipes", "micro-ops", "passes", "errors"])
+def test_dump_diff_shows_a_new_form_whole_and_else_the_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "compile", "softmax.tl", "--case", "tiny", "--dump-after=all", "--dump-diff")
+    parts = {part.split()[1]: part.split("\n")[1] for part in out.split("==== ")[1:]}
+
+    assert "kernel softmax" == parts["elaborate"]
+    assert parts["fuse"].startswith("@@")
+    assert "(nothing changed)" == parts["schedule"]
+    assert parts["encode"].startswith("code ")
+
+
+def test_functions_are_listed_as_a_kernel_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(capsys, "list", "functions")
+
+    assert "tl.store(pointer, value, mask=None," in out
+    assert "\nmin(*values)" in out
+    assert "tl._" not in out
+
+
+@pytest.mark.parametrize("what", [name for name in LISTS if name != "functions"])
 def test_lists_come_as_json(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "list", what, "--json")
     rows: list[dict[str, Any]] = json.loads(out)[what]
