@@ -27,7 +27,7 @@ def once(name: str, values: Any, index: list[int], memory: Any, more: str = "") 
         "old_ptr": np.full(len(values), 77).astype(memory.dtype),
     }
     out = run(ONE.replace("{name}", name).replace("{more}", more), args, N=len(values))
-    return tuple(out[each].astype(np.float64).tolist() for each in ("m_ptr", "old_ptr"))  # type: ignore[return-value]
+    return out["m_ptr"].astype(np.float64).tolist(), out["old_ptr"].astype(np.float64).tolist()
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.float32, np.float64, np.float16])

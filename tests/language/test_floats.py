@@ -215,3 +215,8 @@ def test_round_half_away_and_half_even() -> None:
     assert [1.0, 2.0, 3.0, -1.0] == elementwise("libdevice.round(a)", x, out=np.float32).tolist()
     assert [0.0, 2.0, 2.0, -0.0] == elementwise("libdevice.rint(a)", x, out=np.float32).tolist()
     assert [0, 2, 2, 0] == elementwise("libdevice.llrint(a)", x, out=np.int64).tolist()
+
+
+def test_a_type_called_on_a_value_casts_it() -> None:
+    assert [2049.0] == elementwise("tl.float32(a) + 1.0", np.array([2048.0], np.float16), out=np.float32).tolist()
+    assert [-np.inf] == elementwise('a + tl.float32(float("-inf"))', np.ones(1, np.float32), out=np.float32).tolist()

@@ -14,6 +14,7 @@ from tests.language.running import run
 
 def moved(result: Run, name: str) -> int:
     """Bytes that transfers of this name moved."""
+    assert result.op_log is not None
     return sum(r.nbytes for r in result.op_log if r.op_name == name and r.op_kind in ("dma_read", "dma_write"))
 
 

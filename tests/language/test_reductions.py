@@ -144,7 +144,7 @@ def test_scans(n: int, reverse: bool) -> None:
     ahead = x[::-1] if reverse else x
 
     def want(values: Any) -> list[float]:
-        return (values[::-1] if reverse else values).tolist()
+        return list((values[::-1] if reverse else values).tolist())
 
     assert want(np.cumsum(ahead)) == reduced(f"tl.cumsum(v, 0, {reverse})", x, np.float32, n).tolist()
     assert want(np.cumprod(ahead)) == reduced(f"tl.cumprod(v, 0, {reverse})", x, np.float32, n).tolist()

@@ -120,6 +120,8 @@ def call(builder: Builder, function: Value, args: tuple[Value, ...], kwargs: Map
     if isinstance(function, BoundMethod):
         args = (function.receiver, *args)
         function = BuiltinValue(function.name)
+    if isinstance(function, DTypeValue):
+        args, function = (*args, function), BuiltinValue("cast")  # `tl.float32(x)`
     if not isinstance(function, BuiltinValue):
         raise fault("E_NOT_CALLABLE", f"{type_text(function)} is no function", at)
     entry = BUILTINS.get(function.name)
