@@ -163,7 +163,7 @@ class RecvStep:
     """Wait for the oldest block of a sender, and bring it to TCM."""
 
     __slots__ = (
-        "_block", "_copy_ps", "_cost_ps", "_footprints", "_log", "_moves", "_name", "_node", "_source", "_src", "next",
+        "_block", "_copy_ps", "_cost_ps", "_log", "_moves", "_name", "_node", "_source", "_src", "next",
     )  # fmt: skip
 
     def __init__(self, node: Recv, at: int, context: FormContext, cost_ps: int) -> None:
