@@ -71,6 +71,11 @@ class Part:
             self._runs = starts + self.low, np.full(len(starts), self.form.run, np.int64), starts
         return self._runs
 
+    @property
+    def keeps_layout(self) -> bool:
+        """Its bytes lie in the slice as in the buffer, gaps and all, from `low` on."""
+        return self._runs is None
+
     def overlaps(self, other: Part) -> bool:
         """Any byte in common; exact where both are runs with gaps."""
         if self.low >= other.high or other.low >= self.high or self.place != other.place:

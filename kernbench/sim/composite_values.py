@@ -94,7 +94,7 @@ class CompositeValues:
         memory = self._parts.memory.slice(*part.place)
         if not self._parts.computes and part_io.part_has(memory, part, UNKNOWN):
             self.unknown = True
-        if alone:
+        if alone and part.keeps_layout:
             self._buffers[name, slot] = part_io.cover(memory, part)
             return
         buffer = self._buffers.get((name, slot))

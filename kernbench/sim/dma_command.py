@@ -224,7 +224,7 @@ class DmaCommand(Command):
         elif self.moves_values:
             if not parts.computes and part_io.part_has(memory, part, UNKNOWN):
                 self._buffer = _UNKNOWN
-            elif len(self._resolved.parts) == 1 and self._resolved.form is not None:
+            elif len(self._resolved.parts) == 1 and part.keeps_layout and self._resolved.form is not None:
                 self._buffer = part_io.cover(memory, part)
             elif self._buffer is not _UNKNOWN:
                 part_io.read_part(memory, part, self._fresh_buffer())
