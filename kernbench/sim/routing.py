@@ -92,11 +92,16 @@ class PathRouter:
 
     def route_of(self, path: Path) -> Route:
         """The route along a given path."""
-        edges = [self._edges[pair] for pair in pairwise(path)]
-        pools = tuple(dict.fromkeys(edge.pool for edge in edges if edge.pool >= 0))
-        slowest = min((self.graph.pools[pool].bytes_per_s for pool in pools), default=None)
-        first = self._nodes[path[0]].overhead_ps
-        return Route(path, self.compute_path_latency_ps(path), first, pools, slowest)
+        nodes, edges = self._nodes, self._edges
+        head_ps = first = nodes[path[0]].overhead_ps
+        pools: dict[int, None] = {}
+        for pair in pairwise(path):
+            edge = edges[pair]
+            head_ps += edge.wire_ps + nodes[pair[1]].overhead_ps
+            if edge.pool >= 0:
+                pools[edge.pool] = None
+        slowest = min([self.graph.pools[pool].bytes_per_s for pool in pools], default=None)
+        return Route(path, head_ps, first, tuple(pools), slowest)
 
     def find_node_path(self, src: str, dst: str) -> Path:
         """The path between two nodes by the rules above; `KernBenchError` naming both where there is none."""
@@ -119,8 +124,8 @@ class PathRouter:
     def compute_path_latency_ps(self, path: Path) -> int:
         """Overheads of all nodes, both ends too, and all wires."""
         nodes, edges = self._nodes, self._edges
-        total = sum(nodes[name].overhead_ps for name in path)
-        return total + sum(edges[pair].wire_ps for pair in pairwise(path))
+        total = sum([nodes[name].overhead_ps for name in path])
+        return total + sum([edges[pair].wire_ps for pair in pairwise(path)])
 
     def compute_path_latency_ns(self, path: Path) -> float:
         """`compute_path_latency_ps` as people read it."""
