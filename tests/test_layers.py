@@ -27,7 +27,7 @@ LEAVES = (
     "yaml_source",
 )
 HALVES = ("compiler", "runtime", "sim")
-JOINTS = ("explain", "session", "kernel", "probe", "report", "run", "testing")
+JOINTS = ("explain", "forms", "session", "kernel", "probe", "report", "run", "testing")
 FORBIDDEN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(LEAVES, (*HALVES, *JOINTS, "cli")),
     "compiler": ("runtime", "sim", *JOINTS, "cli"),

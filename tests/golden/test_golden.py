@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from kernbench.data_files import data_dir
-from kernbench.testing import FORMS, Golden, forms_of
+from kernbench.diagnostics import KernBenchError
+from kernbench.forms import FORMS, forms_of
+from kernbench.testing import Golden
 
 KERNELS = sorted(path.name for path in data_dir("kernels").glob("*.tl"))
 SECOND_KERNELS = ["all_reduce.tl::tree_all_reduce"]
@@ -45,6 +47,33 @@ def test_names_and_comments_change_nothing_but_places(tmp_path: Path) -> None:
     assert [_without_places(line) for line in shipped.splitlines()] == [
         _without_places(line) for line in changed.splitlines()
     ]
+
+
+def test_a_kernel_is_found_beside_the_test_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    for suffix in ("tl", "yaml"):
+        text = (data_dir("kernels") / f"vector_add.{suffix}").read_text("utf-8")
+        (folder / f"mine.{suffix}").write_text(text.replace("vector_add.tl", "mine.tl"))
+    monkeypatch.chdir(tmp_path)
+    pinned: dict[str, str] = {}
+    expected = forms_of(folder / "mine.tl", "tiny")
+
+    def snapshot(name: str) -> str:
+        pinned[name] = expected[name]
+        return expected[name]
+
+    Golden(snapshot, folder).pin("mine.tl", case="tiny")  # type: ignore[arg-type]
+
+    assert list(FORMS) == list(pinned)
+
+
+def test_a_kernel_without_a_bench_is_told(tmp_path: Path) -> None:
+    (tmp_path / "k.tl").write_text("import triton\n")
+    with pytest.raises(KernBenchError, match="no bench file beside it"):
+        forms_of(tmp_path / "k.tl")
+    with pytest.raises(KernBenchError, match="no kernel file"):
+        forms_of(tmp_path / "other.tl")
 
 
 def _without_places(line: str) -> dict[str, object]:
