@@ -373,6 +373,16 @@ def test_a_deadlock_names_every_waiter_and_leaves_the_device_usable() -> None:
     assert read.completion.ok
 
 
+def test_who_waits_for_a_failed_pe_is_told_behind_the_failure() -> None:
+    plans: dict[Tag, int | str] = {(0, 1, 2): "fail", (0, 3, 0): "hang"}
+    host, _ = device("ahbm_2x2", lambda tag: plans.get(tag, 1000))
+    handle = launched(host, list(graph_of("ahbm_2x2").pe_tags()), failure_policy="collect_all")
+    text = handle.completion.error_message
+
+    assert handle.completion.error_code == "E_KERNEL_ASSERT"
+    assert text.startswith("sip0.cube1.pe2: told to fail; nothing is left to happen and 1 wait: pe(0, 3, 0) waits")
+
+
 def test_a_launch_behind_a_deadlocked_one_still_runs() -> None:
     runs: list[Tag] = []
 
