@@ -379,7 +379,7 @@ def test_who_waits_for_a_failed_pe_is_told_behind_the_failure() -> None:
     handle = launched(host, list(graph_of("ahbm_2x2").pe_tags()), failure_policy="collect_all")
     text = handle.completion.error_message
 
-    assert handle.completion.error_code == "E_KERNEL_ASSERT"
+    assert handle.completion.error_code == "E_OUT_OF_BOUNDS"
     assert text.startswith("sip0.cube1.pe2: told to fail; nothing is left to happen and 1 wait: pe(0, 3, 0) waits")
 
 
