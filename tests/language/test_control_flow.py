@@ -226,3 +226,32 @@ def test_data_dependent_control_flow_of_inputs_works_in_timing_mode_too() -> Non
 
     assert (np.arange(8) + np.arange(16, 24)).tolist() == data["o_ptr"].tolist()
     assert data.total_ns == timing.total_ns
+
+
+@pytest.mark.parametrize("opt_level", [0, 1])
+def test_a_block_first_bound_in_a_loop_that_surely_runs_is_there_after_it(opt_level: int) -> None:
+    text = """
+    def k(x_ptr, o_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        for r in range(tl.program_id(0), 2):
+            total = tl.zeros((N,), tl.float32)
+            for j in range(0, 3):
+                x = tl.load(x_ptr + j * N + i)
+                total += x
+            for j in range(0, 3):
+                x = tl.load(x_ptr + j * N + i) - x
+                total += x * (r + 1)
+            tl.store(o_ptr + r * N + i, total + x)
+    """
+    x = np.arange(6, dtype=np.float32).reshape(3, 2) ** 2
+    want = []
+    for r in range(2):
+        total, last = x.sum(0), x[2]
+        for j in range(3):
+            last = x[j] - last
+            total = total + last * (r + 1)
+        want.append((total + last).tolist())
+
+    got = run(text, {"x_ptr": x, "o_ptr": np.zeros((2, 2), np.float32)}, opt_level=opt_level, N=2)["o_ptr"]
+
+    assert want == got.tolist()
