@@ -21,7 +21,7 @@ from kernbench.compiler.composite_types import (
 )
 from kernbench.compiler.faults import fault
 from kernbench.compiler.handles import broadcast, gemm_op
-from kernbench.compiler.recipe_expansion import Expansion, along, squeezed, transposed
+from kernbench.compiler.recipe_expansion import Expansion, along, squeezed
 from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor, known_ops
 from kernbench.compiler.residual import BlockRef, CompositeCall, CompositeEntry, CompositeOperand, HbmRef, Place
 from kernbench.diagnostics import did_you_mean
@@ -250,8 +250,6 @@ class _Composite:
             recipe = RECIPE_DESCRIPTORS.get(step.op)
             if recipe is not None and recipe.primary_out is not None:
                 binds = recipe.primary_out.binds
-                if made is not None and recipe.primary_out.transform == "transpose":
-                    made = transposed(made)
             value = made if made is not None else value
         return ops, value, binds
 

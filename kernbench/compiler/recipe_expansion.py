@@ -37,17 +37,21 @@ class Expansion:
     scratch_bytes: int = 0
 
     def run(self, primary: TensorHandle | None = None) -> tuple[list[OpSpec], TensorHandle | None]:
-        """The ops, and the primary output (in `primary` where that is given)."""
+        """The ops, and the primary output as whoever takes it sees it (in `primary` where that is given)."""
         self.check_names()
         self.check_shapes()
         self.check_spare()
         known = dict(self.operands)
         spec = self.recipe.primary_out
         if spec is not None:
-            known[spec.name] = primary if primary is not None else self.make_primary()
+            known[spec.name] = self.make_primary() if primary is None else self.turned(primary)
         ops = [self.op(engine_op, known) for engine_op in self.recipe.engine_seq]
-        result = known[spec.name] if spec is not None else None
-        return ops, result
+        return ops, None if spec is None else self.turned(known[spec.name])
+
+    def turned(self, handle: TensorHandle) -> TensorHandle:
+        """From the primary output as the ops write it to how it is seen, or back."""
+        spec = self.recipe.primary_out
+        return transposed(handle) if spec is not None and spec.transform == "transpose" else handle
 
     # ------------------------------------------------------------------ checks
 
