@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.faults import fault
-from kernbench.compiler.values import FALSE, BlockType, Const, DTypeValue, PointerType, Value, type_text
+from kernbench.compiler.values import FALSE, BlockType, Const, DTypeValue, PointerType, TupleValue, Value, type_text
 from kernbench.dtypes import ALL, BY_NAME, DType, bf16, fp8e4nv, fp8e5, i1
 
 _GLOBAL = Const(1)  # Triton's address space of global memory
@@ -38,7 +38,7 @@ def _is(wanted: DType) -> Question:
 _QUESTIONS |= {f"is_fp{dtype.bits}": _is(dtype) for dtype in ALL if dtype.name in ("fp16", "fp32", "fp64")}
 _QUESTIONS |= {f"is_{dtype.triton}": _is(dtype) for dtype in ALL if dtype.is_int}
 
-TYPE_METHODS = tuple(_QUESTIONS)
+TYPE_METHODS = (*_QUESTIONS, "get_block_shapes")
 
 
 def _register_question(name: str, question: Question) -> None:
@@ -52,6 +52,14 @@ def _register_question(name: str, question: Question) -> None:
 
 for _name, _question in _QUESTIONS.items():
     _register_question(_name, _question)
+
+
+@builtin("type.get_block_shapes")
+def get_block_shapes(call: Call, dtype: Value) -> Value:
+    """The shape of a block's type; () of any other."""
+    assert isinstance(dtype, DTypeValue)
+    shape = dtype.dtype.shape if isinstance(dtype.dtype, BlockType) else ()
+    return TupleValue(tuple(Const(extent) for extent in shape))
 
 
 @builtin("dtype", "str_to_ty")
