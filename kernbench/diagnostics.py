@@ -12,6 +12,9 @@ from typing import Any, Literal
 
 Severity = Literal["error", "warning", "remark"]
 
+EXCERPT_LETTERS = 200  # of a source line that is shown; our own lines have 120
+EXCERPT_BEFORE = 60  # of these, at most so many stand before the marked part
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -87,15 +90,27 @@ class Diagnostic:
 
 def _excerpt(label: Label, width: int, mark: str) -> list[str]:
     span = label.span
-    text = label.source.replace("\t", " ")
-    end = span.end_column if span.end_line == span.line else len(text) + 1
-    carets = mark * max(1, min(end, len(text) + 1) - span.column)
+    text = "".join(letter if letter.isprintable() else " " for letter in label.source)  # no tabs, no escape sequences
+    start = span.column - 1
+    end = span.end_column - 1 if span.end_line == span.line else len(text)
+    text, start, end = _cut(text, start, min(end, len(text)))
     gutter = " " * width
     return [
         f"{gutter} |",
         f"{span.line:>{width}} | {text}",
-        f"{gutter} | {' ' * (span.column - 1)}{carets} {label.text}".rstrip(),
+        f"{gutter} | {' ' * start}{mark * max(1, end - start)} {label.text}".rstrip(),
     ]
+
+
+def _cut(text: str, start: int, end: int) -> tuple[str, int, int]:
+    """A line that is too long to read, cut to what lies around its marked part, and where that part is now."""
+    if len(text) <= EXCERPT_LETTERS:
+        return text, start, end
+    first = max(0, min(start - EXCERPT_BEFORE, len(text) - EXCERPT_LETTERS))
+    last = min(len(text), first + EXCERPT_LETTERS)
+    before, after = "…" if first else "", "…" if last < len(text) else ""
+    shift = len(before) - first
+    return f"{before}{text[first:last]}{after}", start + shift, min(end, last) + shift
 
 
 # Exit codes by what went wrong; the command line returns them, and nobody else decides them.

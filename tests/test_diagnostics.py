@@ -64,6 +64,28 @@ def test_marks_stand_under_the_span(span: Span, source: str, marks: str) -> None
     assert "\t" not in lines[-2]
 
 
+@pytest.mark.parametrize("column", [1, 7, 3000, 5900, 6000])
+def test_of_a_long_line_only_what_lies_around_the_span_is_shown(column: int) -> None:
+    source = "".join(chr(ord("a") + index % 26) for index in range(6000))
+    lines = Diagnostic("E_X", "m", Label(Span("f", 1, column, 1, column + 3), "", source)).render().splitlines()
+
+    marked = lines[-2][lines[-1].index("^") : len(lines[-1])]
+    assert source[column - 1 : column + 2] == marked
+    assert max(map(len, lines)) < 220
+
+
+def test_marks_of_a_long_span_end_with_what_is_shown() -> None:
+    lines = Diagnostic("E_X", "m", Label(Span("f", 1, 5, 1, 9000), "", "x" * 9000)).render().splitlines()
+
+    assert len(lines[-1]) <= len(lines[-2]) < 220
+
+
+def test_a_source_sends_nothing_to_the_terminal_but_letters() -> None:
+    found = Diagnostic("E_X", "m", Label(Span("f", 1, 1, 1, 2), "", "a\x1b[2Jb\x07\r")).render()
+
+    assert not {"\x1b", "\x07", "\r"} & set(found)
+
+
 def test_a_place_without_its_text_is_still_told() -> None:
     found = Diagnostic("E_X", "message", Label(Span("f.yaml", 7, 1, 7, 2), "this key")).render()
 

@@ -5,6 +5,7 @@ Imports nothing heavy: each command is loaded when it is called.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -67,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code of `cli.md`."""
     try:
         result = cli.main(args=None if argv is None else list(argv), prog_name="kernbench", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the caller closed it
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except KernBenchError as error:
         click.echo(error.render(), err=True)
@@ -84,6 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has gone; nothing is left to say, and Python must not try to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return _internal_error(error, sys.argv[1:] if argv is None else list(argv))
+        # Python must not try to flush at exit, either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        click.echo(f"error[E_OUTPUT_FILE]: cannot write to stdout: {error.strerror}", err=True)
+        return EXIT_USAGE
     except Exception as error:
         return _internal_error(error, sys.argv[1:] if argv is None else list(argv))
 

@@ -39,20 +39,37 @@ def _finite(value: Any) -> Any:
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:
-    """Write under a temporary name in the same folder, then rename; `-` is stdout."""
+    """Write under a temporary name in the same folder, then rename; `-` is stdout.
+
+    A link stays a link, and what is no regular file (a device, a pipe) is written to and never replaced.
+    """
     data = content.encode("utf-8") if isinstance(content, str) else content
     if str(path) == "-":
-        sys.stdout.buffer.write(data)
+        if sys.stdout is not None:  # None where the caller closed it
+            sys.stdout.buffer.write(data)
         return
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _write_and_rename(target, data)
+    except BrokenPipeError:
+        raise  # the reader of a pipe has gone
+    except OSError as error:
+        raise KernBenchError.usage("E_OUTPUT_FILE", f"cannot write `{path}`: {error.strerror}") from error
+
+
+def _write_and_rename(target: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".kernbench-")
+    try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
-    except OSError as error:
-        raise KernBenchError.usage("E_OUTPUT_FILE", f"cannot write `{path}`: {error.strerror}") from error
+    except OSError:
+        os.unlink(temporary)
+        raise
 
 
 def read_bytes(path: str | Path) -> bytes:
