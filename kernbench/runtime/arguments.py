@@ -6,6 +6,7 @@ texts, tuples and element types are compile-time values. Does not know kernels, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from kernbench.messages import ScalarArg, scalar_carrier
 from kernbench.runtime.errors import fail
 from kernbench.runtime.tensor import Array
 
+MAX_PROGRAMS = (1 << 31) - 1  # numbers of programs are int32, as Triton's
 CASTS = ("fp16", "bf16", "fp32", "fp64", "fp8e4m3", "fp8e5m2")
 
 
@@ -168,4 +170,8 @@ def grid_of(grid: Any, constexprs: Mapping[str, Any]) -> tuple[int, ...] | None:
     for axis in axes:
         if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or axis < 0:
             raise fail("E_GRID", f"a grid has the axis {axis!r}, expected a number of programs", help=help_text)
+    programs = math.prod(int(axis) for axis in axes)
+    if programs > MAX_PROGRAMS:
+        text = f"a grid has {programs} programs, at most {MAX_PROGRAMS} are numbered"
+        raise fail("E_GRID", text, help="let each program do more, in a loop")
     return tuple(int(axis) for axis in axes)

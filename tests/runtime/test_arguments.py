@@ -124,7 +124,7 @@ def test_there_may_be_no_grid_and_no_program() -> None:
     assert (0,) == grid_of((0,), {})
 
 
-@pytest.mark.parametrize("grid", [(), (4, 1, 1, 1), "4", (1.5,), (-1,), (True,), [[4]]])
+@pytest.mark.parametrize("grid", [(), (4, 1, 1, 1), "4", (1.5,), (-1,), (True,), [[4]], (1 << 16, 1 << 15)])
 def test_other_grids_are_refused(grid: Any) -> None:
     with pytest.raises(KernBenchError) as caught:
         grid_of(grid, {})
