@@ -306,8 +306,11 @@ def _unknown_keys(node: Node, known: tuple[str, ...], sink: Sink) -> bool:
     return not unknown
 
 
+_UNITS = ("ns", "gbs", "bytes", "mm", "ghz", "ns_per_mm", "bytes_per_ns")
+
+
 def _key_help(name: str, known: tuple[str, ...]) -> str:
-    with_unit = next((k for k in known if k.startswith(f"{name}_")), None)
+    with_unit = next((k for k in known if k in {f"{name}_{unit}" for unit in _UNITS}), None)
     if with_unit is not None:
         return f"did you mean `{with_unit}`? units live in the key"
     near = nearest(name, known)

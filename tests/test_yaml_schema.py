@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from kernbench.diagnostics import Sink
-from kernbench.yaml_schema import describe, key, put_over, read_fields, to_plain
+from kernbench.yaml_schema import _key_help, describe, key, put_over, read_fields, to_plain
 from kernbench.yaml_source import Node, read_yaml
 
 
@@ -106,3 +106,8 @@ def test_a_schema_describes_itself() -> None:
     assert ("a text, or null", False) == docs["note"]
     assert ("any value, or null", False) == docs["raw"]
     assert "raw.value" not in docs
+
+
+def test_units_are_spoken_of_only_where_one_is_missing() -> None:
+    assert _key_help("bw", ("bw_gbs", "pe_routers")) == "did you mean `bw_gbs`? units live in the key"
+    assert "units" not in _key_help("pe", ("bw_gbs", "pe_routers"))

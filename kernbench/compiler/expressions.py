@@ -37,10 +37,15 @@ def evaluate_name(frame: Frame, node: ast.Name) -> Value:
     return value
 
 
+_HABITUAL_IMPORTS = {"tl": "import triton.language as tl", "triton": "import triton"}
+
+
 def unknown_name(frame: Frame, name: str, at: Place) -> Fault:
     advice = _in_language(frame, name, at)
     if advice is None and (near := nearest(name, [*frame.scope, *frame.globals.names()])) is not None:
         advice = f"did you mean `{near}`?"
+    if name in _HABITUAL_IMPORTS and name not in frame.globals.names():
+        advice = f"begin the file with `{_HABITUAL_IMPORTS[name]}`"
     return fault("E_UNKNOWN_NAME", f"the name `{name}` is not known", at, "not found", help=advice)
 
 

@@ -60,7 +60,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             another needs. The known values, or the nearest, are told.
         """,
         wrong=CommandLine(f"{_RUN} --mode timming", _FILES),
-        says="--mode `timming`",
+        says="--mode cannot be `timming`",
         right=CommandLine(f"{_RUN} --mode timing", _FILES),
     ),
     Explanation(

@@ -21,7 +21,11 @@ MAX_EXTENDS = 8
 class TensorKeys:
     shape: tuple[Node, ...] = key("the sides, each a number or an expression")
     dtype: str = key("the element type: fp16, bf16, fp32, i32 ...")
-    init: Node | None = key("zeros, ones, normal, uniform, arange, or one of the forms with a value", default=None)
+    init: Node | None = key(
+        "zeros (the default), ones, normal, uniform, arange, or one of {fill: 2}, {randint: [low, high]}, "
+        "{value: expression}, {npy: file}",
+        default=None,
+    )
     place: Node | None = key('replicate, {shard: dim, over: [...]} or {"on": [sip, cube, pe]}', default=None)
     descriptor: tuple[Node, ...] | None = key("the block shape of a host tensor descriptor", default=None)
 
@@ -41,12 +45,18 @@ class BenchKeys:
     topology: str | None = key("the device: a shipped name or a path", default=None)
     opt: int = key("the optimisation level", low=0, high=1, default=1)
     seed: int | None = key("the seed of initial values", low=0, default=None)
-    constexprs: dict[str, Node] | None = key("compile-time parameters", default=None)
+    constexprs: dict[str, Node] | None = key(
+        "compile-time parameters: numbers or expressions; a text is written \"'relu'\"", default=None
+    )
     scalars: dict[str, Node] | None = key("numbers: parameters of the kernel, or names for expressions", default=None)
     tensors: dict[str, TensorKeys] | None = key("tensor parameters", default=None)
-    grid: Node | None = key("one to three numbers of programs; null starts one a PE", default=None)
-    expect: dict[str, Node] | None = key("references by tensor: an expression, or {npy: file}", default=None)
-    tolerance: ToleranceKeys = key("how far results may be off", default=ToleranceKeys())
+    grid: Node | None = key(
+        "one to three numbers of programs; null starts one on each PE that a `place` names", default=None
+    )
+    expect: dict[str, Node] | None = key(
+        "references by tensor: an expression (`list bench-functions`), or {npy: file}", default=None
+    )
+    tolerance: ToleranceKeys = key("how far results may be off; nothing is allowed without it", default=ToleranceKeys())
     cases: dict[str, Node] | None = key("named sets of keys put over the rest", default=None)
 
 

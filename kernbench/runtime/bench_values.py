@@ -154,7 +154,7 @@ class Values(Mapping[str, Any]):
         except ExpressionError as wrong:
             help_text = wrong.help
             if wrong.code == "E_EXPRESSION_NAME" and text.isidentifier():
-                help_text = f"{wrong.help}; a text is written \"'{text}'\""
+                help_text = f"a text is written \"'{text}'\"; {wrong.help}"
             self.report(node, wrong.code, wrong.message, help_text)
         value = 1 if self._met_broken else value
         self._met_broken |= outside

@@ -52,6 +52,13 @@ def test_an_unknown_name_is_told_with_the_nearest(expression: str, help: str) ->
     assert error.primary is not None and expression in error.primary.source
 
 
+def test_a_file_without_the_usual_import_is_told_of_it() -> None:
+    text = "import triton\n\n@triton.jit\ndef k(o):\n    tl.store(o, 1)\n"
+    helps = [each.help for each in errors_of(text, {"o": "*i32"}) if each.code == "E_UNKNOWN_NAME"]
+
+    assert "begin the file with `import triton.language as tl`" in helps
+
+
 def test_a_function_that_the_language_leaves_out_is_refused_by_name() -> None:
     error = error_of("def k(o, n):\n    tl.store(o, tl.map_elementwise(n, n))", INT)
 
