@@ -34,6 +34,7 @@ from kernbench.compiler.handles import slot_and_offset
 from kernbench.compiler.liveness import Lifetimes, find_lifetimes
 from kernbench.compiler.source import SourceText
 from kernbench.compiler.target_checks import check_target
+from kernbench.compiler.tile_scratch import tile_scratch
 from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Label
 from kernbench.dtypes import i64
 
@@ -84,6 +85,7 @@ def allocate(program: Program, target: Target, source: SourceText | None = None)
     """The program with addresses; `E_TCM_OVERFLOW` where it does not fit."""
     if wrong := check_target(program, target, source):
         raise KernBenchError(wrong, EXIT_KERNEL)
+    program = tile_scratch(program, target)
     with_rings, rings = _add_rings(program, target)
     lifetimes = find_lifetimes(program.body)
     _ring_lifetimes(program, rings, lifetimes)

@@ -1,7 +1,7 @@
 """A composite under way: ops before the loop, the tile loop, ops after it; stages go to the engines as they can.
 
 Tiles go in the order m, n, k. Operand tiles are read ahead into their rings; a product goes through its K_TILE ops,
-an output tile through its OUTPUT_TILE ops, STORE and, for an `out` in HBM, DMA_WRITE. Two accumulators: a third
+an output tile through its OUTPUT_TILE ops, STORE and, for an `out` in HBM, DMA_WRITE. Three accumulators: a fourth
 output tile waits until the first is stored. Does not know queues, hazards or where the command came from.
 """
 
@@ -28,7 +28,7 @@ from kernbench.sim.registers import Registers
 from kernbench.sim.rings import Ring, Stream
 from kernbench.sim.windows import Windows
 
-ACCUMULATORS = 2  # output tiles of one composite between their first product and the end of STORE
+ACCUMULATORS = 3  # output tiles of one composite between their first product and the end of STORE
 _MAX_K_OPS = 1024  # stage numbers of OUTPUT_TILE ops start behind those of K_TILE ops
 _FIRST_STAGE = {"a": STAGE_READ_A, "b": STAGE_READ_B}
 

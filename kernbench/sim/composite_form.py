@@ -136,8 +136,9 @@ class CompositeForm:
             if self.head is None
             else accumulator_dtype(self.head.operands["a"].dtype, self.head.operands["b"].dtype)
         )
+        output = None if self.head is None else (int(self.head.extra["m"]), int(self.head.extra["n"]))
         return tuple(
-            None if op.kind == "gemm" else make_value_op(op, numbers, acc or _result_dtype(op), context.dtypes)
+            None if op.kind == "gemm" else make_value_op(op, numbers, acc or _result_dtype(op), context.dtypes, output)
             for op in self.template.ops
         )
 

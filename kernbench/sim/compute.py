@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench import numerics
-from kernbench.commands import Operand, OpSpec, Reg, Scope, TensorHandle
+from kernbench.commands import Operand, OpSpec, Reg, TensorHandle
 from kernbench.dtypes import DType, cast, compute_dtype
 from kernbench.sim.access_eval import affine_ints, evaluate_index
 from kernbench.sim.plan import Along, tile_axes
@@ -61,28 +61,38 @@ class BoundOp(NamedTuple):
 
 
 def make_value_op(
-    op: OpSpec, views: Mapping[TensorHandle, int], accumulator: DType, dtypes: Sequence[DType]
+    op: OpSpec,
+    views: Mapping[TensorHandle, int],
+    accumulator: DType,
+    dtypes: Sequence[DType],
+    output: tuple[int, int] | None = None,
 ) -> ValueOp:
-    """`views` numbers the TCM handles of the composite; `dtypes` are those of the registers."""
-    bcast = op.extra.get("bcast_axis")
-    args = tuple(_arg(op, name, views, bcast, dtypes) for name in numerics.MICRO_OPS[op.kind].operands)
+    """`views` numbers the TCM handles of the composite; `dtypes` are those of the registers; `output` is m by n."""
+    places = _Places(op, views, output)
+    args = tuple(_arg(op, name, places, dtypes) for name in numerics.MICRO_OPS[op.kind].operands)
     attributes = {key: op.extra[key] for key in numerics.MICRO_OPS[op.kind].attributes if key in op.extra}
     if op.out is None:
         return ValueOp(op.kind, args, Arg(ACC), accumulator, (), attributes)
-    return ValueOp(op.kind, args, _handle_arg(op.out, views, bcast, op.scope), op.out.dtype, op.out.shape, attributes)
+    return ValueOp(op.kind, args, places.arg(op.out), op.out.dtype, op.out.shape, attributes)
 
 
-def _arg(op: OpSpec, name: str, views: Mapping[TensorHandle, int], bcast: int | None, dtypes: Sequence[DType]) -> Arg:
+class _Places(NamedTuple):
+    """Where the handles of an op are found."""
+
+    op: OpSpec
+    views: Mapping[TensorHandle, int]
+    output: tuple[int, int] | None
+
+    def arg(self, handle: TensorHandle) -> Arg:
+        if handle.is_accumulator:
+            return Arg(ACC)
+        bcast = self.op.extra.get("bcast_axis")
+        return Arg(self.views[handle], tile_axes(handle, bcast, self.op.scope, self.output))
+
+
+def _arg(op: OpSpec, name: str, places: _Places, dtypes: Sequence[DType]) -> Arg:
     handle = op.operands.get(name)
-    if handle is not None:
-        return _handle_arg(handle, views, bcast, op.scope)
-    return Arg(0, (), _scalar_reader(op.extra[name], dtypes))
-
-
-def _handle_arg(handle: TensorHandle, views: Mapping[TensorHandle, int], bcast: int | None, scope: Scope) -> Arg:
-    if handle.is_accumulator:
-        return Arg(ACC)
-    return Arg(views[handle], tile_axes(handle, bcast, scope))
+    return places.arg(handle) if handle is not None else Arg(0, (), _scalar_reader(op.extra[name], dtypes))
 
 
 def _scalar_reader(operand: Operand, dtypes: Sequence[DType]) -> Read:
@@ -140,12 +150,23 @@ class TileBox(NamedTuple):
 
 def cut(view: Array, axes: tuple[Along, ...], tile: TileBox) -> Array:
     """The part of an operand that belongs to a tile."""
-    pick: dict[Along, slice | int] = {
-        Along.M: slice(tile.m0, tile.m1), Along.N: slice(tile.n0, tile.n1), Along.WHOLE: slice(None)
-    }  # fmt: skip
-    if axes and axes[0] is Along.K:
-        pick[Along.K] = tile.k0 * view.shape[0] // tile.k
-    return view[tuple(pick[along] for along in axes)]
+    return view[tuple(_picked(view, axis, along, tile) for axis, along in enumerate(axes))]
+
+
+def _picked(view: Array, axis: int, along: Along, tile: TileBox) -> slice | int:
+    match along:
+        case Along.M:
+            return slice(tile.m0, tile.m1)
+        case Along.N:
+            return slice(tile.n0, tile.n1)
+        case Along.K:
+            group: int = tile.k0 * view.shape[axis] // tile.k
+            return group
+        case Along.TILE:
+            from_m = axis == view.ndim - 2
+            return slice(0, tile.m1 - tile.m0 if from_m else tile.n1 - tile.n0)
+        case Along.WHOLE:
+            return slice(None)
 
 
 def run_op(

@@ -122,7 +122,7 @@ class PeScheduler:
             self._start(queue.popleft())
 
     def _may_issue(self, command: Command, first: bool) -> bool:
-        """`first`: every composite before it is complete."""
+        """For the head of the queue. `first`: every composite before it is complete."""
         if command.conflicts:
             command.strict = True
         return command.older == 0 and (first if command.strict else command.conflicts == 0)
@@ -133,12 +133,17 @@ class PeScheduler:
         queue = self._composites
         while queue and self._in_flight < self._depth:
             command = queue.popleft()
-            if self._may_issue(command, self._in_flight == 0 and not blocked):
+            free = command.older == command.conflicts == 0
+            if free if blocked else self._may_issue(command, self._is_oldest(command)):
                 self._start(command)
             else:
                 blocked.append(command)
         blocked.extend(queue)
         self._composites = deque(command for command in blocked if command in self.live)  # a fault drops them all
+
+    def _is_oldest(self, command: Command) -> bool:
+        """Those that passed a blocked composite are younger; it does not wait for them."""
+        return next(other for other in self.live if other.is_composite) is command
 
     def _start(self, command: Command) -> None:
         command.issued = True

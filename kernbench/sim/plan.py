@@ -51,6 +51,7 @@ class Along(enum.Enum):
     M = "m"
     N = "n"
     K = "k"  # one block for each group of rows of `b`
+    TILE = "tile"  # along m or n too, but it holds one tile only
     WHOLE = "whole"
 
 
@@ -145,7 +146,7 @@ def make_plan(ops: tuple[OpSpec, ...], spec: PeSpec) -> Plan:
 def _check_groups(op: OpSpec, k: int, native_k: int) -> None:
     """Every K tile lies in one group of an operand that varies along k."""
     for name, handle in op.operands.items():
-        if Along.K in tile_axes(handle, None, op.scope):
+        if Along.K in tile_axes(handle, None, op.scope, None):
             groups = handle.shape[0]
             if k % groups or (groups > 1 and k // groups % native_k):
                 message = f"operand `{name}` of `{op.kind}` has {groups} groups along k = {k}"
@@ -182,16 +183,19 @@ def _cut_elements(handle: TensorHandle, tile: tuple[int, int] | None, scope: Sco
     if tile is None:
         return handle.n_elements
     count = 1
-    for extent, along in zip(handle.shape, tile_axes(handle, None, scope), strict=True):
+    for extent, along in zip(handle.shape, tile_axes(handle, None, scope, None), strict=True):
         sizes = {Along.M: min(tile[0], extent), Along.N: min(tile[1], extent), Along.K: 1, Along.WHOLE: extent}
-        count *= sizes[along]
+        count *= sizes[along]  # without `output`, no axis is TILE
     return count
 
 
-def tile_axes(handle: TensorHandle, bcast_axis: int | None, scope: Scope) -> tuple[Along, ...]:
+def tile_axes(
+    handle: TensorHandle, bcast_axis: int | None, scope: Scope, output: tuple[int, int] | None
+) -> tuple[Along, ...]:
     """Which way each axis of a tile operand is cut. A vector lies along n, or where `bcast_axis` is 1 along m.
 
-    The first of three axes lies along k at scope K_TILE.
+    The first of three axes lies along k at scope K_TILE. `output` is the whole output's shape: a block of fewer rows
+    or columns holds one tile.
     """
     if len(handle.shape) == 1:
         along = Along.M if bcast_axis in (1, -1) else Along.N
@@ -201,7 +205,10 @@ def tile_axes(handle: TensorHandle, bcast_axis: int | None, scope: Scope) -> tup
     if lead < 0:
         return ()
     above = Along.K if scope is Scope.K_TILE and lead == 1 else Along.WHOLE
-    return (*(above,) * lead, Along.WHOLE if m == 1 else Along.M, Along.WHOLE if n == 1 else Along.N)
+    rows, columns = output if output is not None else (m, n)
+    along_m = Along.WHOLE if m == 1 else Along.M if m == rows else Along.TILE
+    along_n = Along.WHOLE if n == 1 else Along.N if n == columns else Along.TILE
+    return (*(above,) * lead, along_m, along_n)
 
 
 # --------------------------------------------------------------------------- GEMM

@@ -317,6 +317,16 @@ def test_the_issue_policy_changes_no_value(issue: str) -> None:
         assert np.array_equal(plain, decode("gqa_decode_opt2", q, k, v, topology=topology)[1])
 
 
+@pytest.mark.parametrize("tile", [64, 128, 256])
+def test_passing_a_blocked_composite_delays_nobody(tile: int) -> None:
+    times = [
+        shipped("gqa_decode_opt2", topology=topology, mode="timing", S=4 * tile, TILE=tile)[0].total_ns
+        for topology in ("ahbm_1x1", rw_aware())
+    ]
+
+    assert 0.97 * times[0] <= times[1] <= times[0]
+
+
 # --------------------------------------------------------------------------- pieces of the context
 
 PIECES = """

@@ -368,3 +368,20 @@ def test_composites_of_fp8_multiply_fp8() -> None:
     close(a @ b, done["c"])
     (gemm,) = [node for node in composites(done) if node.ops[0].kind == "gemm"]
     assert "fp8e4nv" == gemm.ops[0].operands["a"].dtype.name
+
+
+def test_scratch_of_tile_epilogues_is_one_tile_large() -> None:
+    """gelu over an output that would not fit beside a scratch block of its size; edge tiles included."""
+    m, n = 330, 1000
+    text = """
+def k(a, b, c, M: tl.constexpr, N: tl.constexpr):
+    x = tl.load(a + tl.arange(0, M)[:, None] * 64 + tl.arange(0, 64))
+    kb.composite(op="gemm", a=x, b=tl.ref(b, (64, N)), out=tl.ref(c, (M, N)), epilogue=[{"op": "gelu"}])
+"""
+    a, b = RNG.normal(size=(m, 64)).astype(np.float16), RNG.normal(size=(64, n)).astype(np.float16)
+    done = run_text(text, {"a": a, "b": b, "c": np.zeros((m, n), np.float32)}, M=m, N=n)
+    assert isinstance(done.compiled, CompiledKernel)
+    (share,) = [buffer for buffer in done.compiled.program.buffers if buffer.name == "share"]
+
+    assert 64 * 64 * 4 == share.nbytes
+    close(RECIPE_DESCRIPTORS["gelu"].reference({"x": a.astype("f8") @ b.astype("f8")}, {})["P"], done["c"])

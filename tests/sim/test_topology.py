@@ -77,7 +77,7 @@ def test_default_figures() -> None:
 
     assert (Decimal("48.1"), 48_100, 3 << 30) == (hbm.attrs["overhead_ns"], hbm.overhead_ps, hbm.spec.capacity_bytes)
     assert (64, 2048, 128) == (spec.pe.pe_gemm.tile.m, spec.pe.pe_gemm.macs_per_cycle["bf16"], spec.pe.pe_math.lanes)
-    assert (5_000, 1_572_864, 2) == (spec.pe.cycles_to_ps(5), spec.pe.tcm.capacity_bytes, spec.pe.tcm.tile_buffers)
+    assert (5_000, 1_572_864, 3) == (spec.pe.cycles_to_ps(5), spec.pe.tcm.capacity_bytes, spec.pe.tcm.tile_buffers)
 
 
 def test_hbm_bandwidth_is_what_refresh_leaves_of_the_peak() -> None:
