@@ -183,7 +183,8 @@ class Filling:
         for demand in joining:
             least = min(demand.bounds, key=_level_of)
             if least.level < _UNLIMITED:
-                self._limit(demand, least)
+                if demand.limiter is not least:
+                    self._limit(demand, least)
             else:  # where the sweep starts from is free; this leaves it the least to do
                 self._changed[demand.tightest] = None
                 demand.tightest.share = demand.tightest.find_share()
