@@ -309,7 +309,7 @@ class Filling:
         for demand in channel.demands:
             if demand.limiter is not channel and demand.limiter.level > channel.level:
                 self._limit(demand, channel)
-                concerned.update(demand.bounds)
+                concerned.update(dict.fromkeys(demand.bounds))
         concerned.pop(channel, None)
         for other in concerned:
             other.stale = True
