@@ -55,12 +55,12 @@ class Clock:
 
     @property
     def now(self) -> int:
-        return self.env.now  # type: ignore[return-value]  # only integers are ever scheduled
+        return self.env._now  # type: ignore[return-value]  # only integers are ever scheduled
 
     def call_at(self, t_ps: int, fn: Callable[..., object], *args: Any) -> None:
         """Run `fn(*args)` at `t_ps`, which is not before now."""
         env = self.env
-        delay_ps = t_ps - env.now
+        delay_ps = t_ps - env._now
         assert delay_ps >= 0 and type(delay_ps) is int, f"a delay of {delay_ps!r} ps"
         env.schedule(_Call(env, fn, args), NORMAL, delay_ps)
 
@@ -75,9 +75,10 @@ class Clock:
 
         Servers of one component are told apart by `order_key`, which must not change from call to call.
         """
-        if id(server) in self._marked:
+        mark = id(server)
+        if mark in self._marked:
             return
-        self._marked.add(id(server))
+        self._marked.add(mark)
         self._serial += 1
         heappush(self._dirty, (server.topology_index, order_key, self._serial, server))
 
@@ -87,25 +88,22 @@ class Clock:
         Events due exactly at `until_ps` do run; time then stands at `until_ps`, or at the last event where nothing is
         left. `max_events` returns early, at the end of an instant, so that a caller can look at limits of its own.
         """
-        env, dirty, step = self.env, self._dirty, self.env.step
+        env, dirty, marked, step = self.env, self._dirty, self._marked, self.env.step
         queue = env._queue  # looked at for every event, so a call of `peek` each would be felt
         last = float("inf") if until_ps is None else until_ps
         left = -1 if max_events is None else max_events
         while True:
-            if dirty and (not queue or queue[0][0] > env.now):
-                self._decide_one()
+            if dirty and (not queue or queue[0][0] > env._now):
+                server = heappop(dirty)[3]
+                marked.discard(id(server))
+                server.decide()
                 continue
             if not queue or queue[0][0] > last:
                 break
-            if left == 0 and queue[0][0] > env.now:
+            if left == 0 and queue[0][0] > env._now:
                 return False
             step()
             left -= left > 0
         if queue and until_ps is not None and env.now < until_ps:
             env.run(until=until_ps)
         return not queue
-
-    def _decide_one(self) -> None:
-        server = heappop(self._dirty)[3]
-        self._marked.discard(id(server))
-        server.decide()
