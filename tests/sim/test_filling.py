@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,3 +90,20 @@ def test_rates_are_those_of_the_definition_after_every_change(
 
         assert expected == [Fraction(*rates[c]) for c, count in enumerate(counts) for _ in range(count)]
         assert [(0, 1)] * counts.count(0) == [rates[c] for c, count in enumerate(counts) if not count]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_classes_over_a_net_that_is_full_in_many_places(seed: int) -> None:
+    draw = random.Random(seed)
+    caps = [draw.choice([60, 100, 120, 135, 256]) for _ in range(24)]
+    takes = [dict.fromkeys(draw.sample(range(24), draw.randint(1, 6)), 1) for _ in range(30)]
+    filled = Filled([(cap, [(c, 1) for c in range(30) if index in takes[c]]) for index, cap in enumerate(caps)], 30)
+    counts = [0] * 30
+    for _ in range(25):
+        for c in draw.sample(range(30), 3):
+            counts[c] = draw.choice([0, 1, 1, 2])
+        flows = [{index: Fraction(1) for index in takes[c]} for c in range(30) if counts[c] for _ in range(counts[c])]
+        rates = filled.rates(counts)
+
+        expected = fair_rates(flows, dict(enumerate(caps)))
+        assert expected == [Fraction(*rates[c]) for c in range(30) for _ in range(counts[c])]

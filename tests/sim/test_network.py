@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_ties_end_in_the_order_of_their_keys() -> None:
     clock, network = network_of([10**9])
     told: list[int] = []
     for number in (3, 1, 2):
-        network.start_flow((0,), 64, (number,), lambda number=number: told.append(number))
+        network.start_flow((0,), 64, (number,), partial(told.append, number))
     clock.run()
 
     assert [1, 2, 3] == told
@@ -161,6 +162,20 @@ def test_uses_count_bytes_and_busy_time() -> None:
     clock.run()
 
     assert [("p0", 1000, 1_000_000), ("p1", 3000, 1_500_000)] == [
+        (use.name, use.nbytes, use.busy_ps) for use in network.uses()
+    ]
+
+
+def test_uses_count_classes_that_are_no_longer_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernbench.sim.network._KEPT_CLASSES", 0)
+    clock, network = network_of([10**9, 10**9])
+    for at in (0, 10**7):
+        clock.call_at(at, network.start_flow, (0, 1), 1000, (), lambda: None, (Fraction(3, 2), 1))
+    clock.run()
+    network.check_idle()
+
+    assert {} == network._classes
+    assert [("p0", 2000, 3_000_000), ("p1", 2000, 2_000_000)] == [
         (use.name, use.nbytes, use.busy_ps) for use in network.uses()
     ]
 
