@@ -5,6 +5,7 @@ Knows hazards in bytes. Does not know what the command does; `dma_command` and `
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -23,7 +24,7 @@ class Completion(Protocol):
     def failed(self, command: Command, fault: DeviceFault) -> None: ...
 
 
-class Command:
+class Command(ABC):
     """Concrete: every address is known. `older` counts the commands that must be complete before it starts."""
 
     __slots__ = (
@@ -47,5 +48,6 @@ class Command:
         self.complete = False
         self.waiters: list[tuple[Command, bool]] = []  # younger ones; True: both are composites
 
+    @abstractmethod
     def start(self, completion: Completion) -> None:
-        raise NotImplementedError
+        """Begin the work; `completion` is told of its end."""

@@ -6,6 +6,7 @@ one event, at its end. Does not know what a job is.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ class Origin(NamedTuple):
     src_id: int
 
 
-class InOrderServer:
+class InOrderServer(ABC):
     """Subclasses `submit` tuples that start with (command, tile, stage), and `serve` them."""
 
     __slots__ = ("__weakref__", "_inbox", "_part", "busy_ps", "clock", "free_ps", "log", "topology_index")
@@ -50,5 +51,6 @@ class InOrderServer:
         for job in jobs:
             self.serve(now, job)
 
+    @abstractmethod
     def serve(self, now: int, job: tuple[Any, ...]) -> None:
-        raise NotImplementedError
+        """Book one job that arrived at `now`."""
