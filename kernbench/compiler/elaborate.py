@@ -89,7 +89,7 @@ def _elaborate(
     signature: Mapping[str, str],
 ) -> Residual:
     kernel = select_kernel(module, kernel_name)
-    names = ModuleScope(module, walker)
+    names = ModuleScope(module, walker, walker.log.source)
     bound, faults = bind_parameters(kernel, constexprs, signature)
     for found in faults:
         walker.log.add(found)

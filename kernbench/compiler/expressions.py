@@ -16,7 +16,7 @@ from kernbench.compiler.constants import MAX_ITEMS
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame
 from kernbench.compiler.residual import Place
-from kernbench.compiler.values import Const, DictValue, TupleValue, Value, type_text
+from kernbench.compiler.values import Const, DictValue, FileValue, TupleValue, Value, type_text
 from kernbench.diagnostics import Span, nearest
 
 MAX_NESTING = 16  # of tuples in tuples
@@ -90,7 +90,10 @@ def evaluate_attribute(frame: Frame, node: ast.Attribute) -> Value:
         member = frame.globals.read_member(node.value.id, node.attr, at)
         if member is not None:
             return member
-    return frame.builder.attribute(frame.evaluate(node.value), node.attr, at)
+    value = frame.evaluate(node.value)
+    if isinstance(value, FileValue):
+        return frame.globals.read_from_file(value, node.attr, at)
+    return frame.builder.attribute(value, node.attr, at)
 
 
 def evaluate_subscript(frame: Frame, node: ast.Subscript) -> Value:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kernbench.compiler.errors import error
 from kernbench.compiler.faults import Fault
+from kernbench.compiler.imports import Imports
 from kernbench.compiler.library import library_source
 from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import Diagnostic, Label, Sink, Span
@@ -30,6 +31,7 @@ class FaultLog:
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
+        self.imports = Imports(source)
         self._found: list[Diagnostic] = []
 
     def add(self, fault: Fault) -> None:
@@ -82,5 +84,6 @@ class FaultLog:
     def _with_source(self, label: Label) -> Label:
         if label.source:
             return label
-        source = library_source(label.span.file) or self.source
+        file = label.span.file
+        source = library_source(file) or self.imports.sources.get(file) or self.source
         return source.label(label.span, label.text)

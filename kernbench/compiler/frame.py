@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernbench.commands import Reg
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 25_000  # statements walked; inlined helpers and unrolled loops count each time
 
-Path = tuple[object, ...]  # the inlined calls and unrolled trips around a statement
+Trail = tuple[object, ...]  # the inlined calls and unrolled trips around a statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,14 @@ class Walker:
     log: FaultLog
     statements: Mapping[type, Callable[[Frame, Any], None]]
     expressions: Mapping[type, Callable[[Frame, Any], Value]]
-    memo: dict[tuple[Path, object], Any] = field(default_factory=dict)  # structures found by earlier walks
+    memo: dict[tuple[Trail, object], Any] = field(default_factory=dict)  # structures found by earlier walks
     steps: int = 0
     labels: int = 0
     bindings: dict[str, str] = field(default_factory=dict)  # the kernel's names, with their last types as text
     block_names: dict[int, str] = field(default_factory=dict)
     libraries: dict[str, ModuleScope | None] = field(default_factory=dict)  # of helpers, by name
+    files: dict[tuple[str, str], ModuleScope | None] = field(default_factory=dict)  # imported, by file and name
+    reading: set[tuple[Path, str]] = field(default_factory=set)  # names of other files that are being looked up
     _live: dict[ast.FunctionDef, LiveNames] = field(default_factory=dict)
 
     def live(self, function: ast.FunctionDef) -> LiveNames:
@@ -101,7 +104,7 @@ class Frame:
     function: ast.FunctionDef | None  # None for the module's own constants
     returns: Returns
     calls: tuple[Span, ...] = ()  # inlined calls around, inner first
-    path: Path = ()
+    path: Trail = ()
     active: tuple[ast.FunctionDef, ...] = ()  # functions being evaluated, this one last
     scope: Scope = field(default_factory=Scope)
     written: set[str] = field(default_factory=set)  # names whose blocks a call wrote in place

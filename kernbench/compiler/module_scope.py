@@ -7,20 +7,23 @@ kernel may hold much that no kernel needs. Does not know local names.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernbench.compiler import ast
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame, Walker
+from kernbench.compiler.imports import find_module, find_submodule
 from kernbench.compiler.library import PREFIX, library_names, read_library
 from kernbench.compiler.live_names import assigned_names
 from kernbench.compiler.modules import PYTHON_BUILTINS, imported, members
 from kernbench.compiler.residual import Place
 from kernbench.compiler.returns import Returns
 from kernbench.compiler.scope import Scope, Silenced
+from kernbench.compiler.source import SourceText
 from kernbench.compiler.statements import as_constexpr
 from kernbench.compiler.targets import assign
-from kernbench.compiler.values import ERROR, FunctionValue, ModuleValue, Value
-from kernbench.diagnostics import did_you_mean
+from kernbench.compiler.values import ERROR, FileValue, FunctionValue, ModuleValue, Value
+from kernbench.diagnostics import KernBenchError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,17 @@ class Foreign:
         origin = f"from `{node.module}`" if node.name is not None else f"as module `{node.module}`"
         message = f"`{name}` is imported {origin}, which a kernel cannot use"
         others = ((node.span, "imported here"),)
-        advice = "write what it does into this file"
+        advice = "write what it does into this file, or give the file it is in beside this one"
         return fault("E_FOREIGN_NAME", message, place, "used here", help=advice, others=others)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A name of another file, or that file as a module. It is looked up when it is used."""
+
+    node: ast.Import
+    path: Path
+    name: str | None  # None: the module itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +57,15 @@ class Broken:
     found: Fault | None
 
 
-Entry = Value | Foreign | Broken | ast.ClassDef
+Entry = Value | Foreign | Elsewhere | Broken | ast.ClassDef
 
 
 class ModuleScope:
     """The names of one file."""
 
-    def __init__(self, module: ast.Module, walker: Walker) -> None:
+    def __init__(self, module: ast.Module, walker: Walker, source: SourceText) -> None:
         self._walker = walker
+        self._source = source
         self._names: dict[str, Entry] = dict(PYTHON_BUILTINS)
         self._classes: dict[str, dict[str, Entry]] = {}
         self.defined = tuple(function.name for function in module.functions)
@@ -84,10 +97,16 @@ class ModuleScope:
         if isinstance(entry, ast.ClassDef):
             advice = f"use one of its constants, `{name}.NAME`"
             raise fault("E_CLASS_VALUE", f"class `{name}` is no value", at, "used here", help=advice)
+        if isinstance(entry, Elsewhere):
+            return self._read_elsewhere(entry, at)
         return None if entry is None else _usable(name, entry, at)
 
     def read_member(self, owner: str, name: str, at: Place) -> Value | None:
         """A constant of a class; None where `owner` is no class."""
+        entry = self._names.get(owner)
+        if isinstance(entry, Elsewhere) and entry.name is not None:
+            scope = self._file_scope(entry.path, entry.name, at)
+            return None if scope is None else scope.read_member(entry.name, name, at)
         constants = self._classes.get(owner)
         if constants is None:
             return None
@@ -113,15 +132,87 @@ class ModuleScope:
     def _import(self, node: ast.Import) -> None:
         if node.name is not None and node.module.startswith(PREFIX):
             self._import_helpers(node, node.name)
-            return
-        if node.name == "*":
-            self._names.update(members(node.module))
-            return
-        path = node.module if node.name is None else f"{node.module}.{node.name}"
-        if node.name is None and node.alias is None:
-            path = node.module.split(".")[0]
-        value = imported(path)
-        self._names[node.bound] = Foreign(node) if value is None else value
+        elif node.name == "*":
+            self._names.update(members(node.module) or self._all_elsewhere(node, self._source, node.module, set()))
+        else:
+            module = node.module if node.alias or node.name else node.module.split(".")[0]
+            value = imported(module if node.name is None else f"{module}.{node.name}")
+            self._names[node.bound] = self._elsewhere(node, module) if value is None else value
+
+    def _elsewhere(self, node: ast.Import, module: str) -> Elsewhere | Foreign:
+        path = find_module(self._source, module)
+        return Foreign(node) if path is None else Elsewhere(node, path, node.name)
+
+    def _all_elsewhere(
+        self, node: ast.Import, importer: SourceText, module: str, seen: set[Path]
+    ) -> dict[str, Elsewhere]:
+        """What `from module import *` binds, where the module is a file."""
+        path = find_module(importer, module)
+        if path is None or path.is_dir() or path in seen:
+            return {}
+        seen.add(path)
+        try:
+            file = self._walker.log.imports.file(path, importer)
+        except (OSError, KernBenchError):
+            return {}
+        return {name: Elsewhere(node, path, name) for name in file.names() if name[0] not in "_*"}
+
+    def read_from_file(self, module: FileValue, name: str, at: Place) -> Value:
+        """A member of a file that was imported as a module."""
+        assert isinstance(module.importer, SourceText)
+        return self._member_of_file(module.path, module.name, name, module.importer, at)
+
+    def _read_elsewhere(self, entry: Elsewhere, at: Place) -> Value:
+        module = entry.node.module
+        if entry.name is None:
+            return FileValue(module, entry.path, self._source)
+        return self._member_of_file(entry.path, module, entry.name, self._source, at)
+
+    def _member_of_file(self, path: Path, module: str, name: str, importer: SourceText, at: Place) -> Value:
+        scope = self._file_scope(path, name, at, importer)
+        value = None if scope is None else scope.read_once(path, name, at)
+        if value is not None:
+            return value
+        inner = find_submodule(path, name)
+        if inner is None:
+            message = f"module `{module}` ({_file_of(path)}) has no `{name}`"
+            raise fault("E_UNKNOWN_NAME", message, at, "used here")
+        return FileValue(f"{module}{name}" if module.endswith(".") else f"{module}.{name}", inner, importer)
+
+    def read_once(self, path: Path, name: str, at: Place) -> Value | None:
+        """Read a name for another file, which itself may have got it from there."""
+        reading = self._walker.reading
+        if (path, name) in reading:
+            message = f"`{name}` is imported in a circle: no file of it defines it"
+            raise fault("E_UNKNOWN_NAME", message, at, "used here")
+        reading.add((path, name))
+        try:
+            return self.read(name, at)
+        finally:
+            reading.remove((path, name))
+
+    def _file_scope(self, path: Path, name: str, at: Place, importer: SourceText | None = None) -> ModuleScope | None:
+        """The names of another file that one of them needs; None where the file does not have it."""
+        known, key = self._walker.files, (str(path), name)
+        if key not in known:
+            known[key] = None  # a file that imports itself by a detour finds nothing
+            known[key] = None if path.is_dir() else self._open(path, name, at, importer or self._source)
+        return known[key]
+
+    def _open(self, path: Path, name: str, at: Place, importer: SourceText) -> ModuleScope | None:
+        try:
+            file = self._walker.log.imports.file(path, importer)
+            if file.is_host_code(name):
+                message = f"`{name}` of `{file.source.name}` is host code, which a kernel cannot use"
+                advice = "give it `@triton.jit`, or write what it does into the kernel"
+                raise fault("E_FOREIGN_NAME", message, at, "used here", help=advice)
+            scope = ModuleScope(file.take(name), self._walker, file.source)
+        except OSError as wrong:
+            message = f"`{path}` cannot be read: {(wrong.strerror or 'unknown reason').lower()}"
+            raise fault("E_FOREIGN_NAME", message, at, "used here") from None
+        except KernBenchError as found:
+            raise Fault(found.diagnostics[0], at.calls) from None
+        return scope if name in scope else None
 
     def _import_helpers(self, node: ast.Import, name: str) -> None:
         """Helpers or constants of a file of the library, which sees that file's names."""
@@ -143,7 +234,7 @@ class ModuleScope:
         if library not in known:
             found = read_library(library)
             known[library] = None  # a file that imports itself by a detour finds nothing
-            known[library] = None if found is None else ModuleScope(found[0], self._walker)
+            known[library] = None if found is None else ModuleScope(found[0], self._walker, found[1])
         return known[library]
 
     def _define(self, node: ast.Assign | ast.AnnAssign, into: dict[str, Entry]) -> None:
@@ -172,6 +263,10 @@ def _absent(message: str, node: ast.Import, advice: str | None) -> Broken:
     return Broken(fault("E_UNKNOWN_NAME", message, Place(node.span), "imported here", help=advice))
 
 
+def _file_of(path: Path) -> str:
+    return f"folder `{path.name}`" if path.is_dir() else f"file `{path.name}`"
+
+
 def _usable(name: str, entry: Entry, at: Place) -> Value:
     match entry:
         case Foreign():
@@ -181,7 +276,7 @@ def _usable(name: str, entry: Entry, at: Place) -> Value:
         case Broken(found):
             assert found is not None
             raise found
-        case ast.ClassDef():
-            raise AssertionError("classes hold constants only")
+        case ast.ClassDef() | Elsewhere():
+            raise AssertionError("classes hold constants only, no imports")
         case value:
             return value

@@ -27,7 +27,7 @@ def check_names(module: ast.Module, source: SourceText, sink: Sink) -> None:
     """Tell every name of the file's functions that nothing binds."""
     log = FaultLog(source)
     walker = Walker(Builder(), log, STATEMENTS, EXPRESSIONS)
-    names = ModuleScope(module, walker)
+    names = ModuleScope(module, walker, walker.log.source)
     for function in module.functions:
         _check_function(Frame(walker, names, function, Returns(), active=(function,), scope=Scope()), function)
     log.publish(sink)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast as python_ast
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernbench.compiler import ast
 from kernbench.compiler.errors import error
@@ -49,15 +49,46 @@ class PythonKernels:
 
 def take_kernels(source: SourceText, function: str | None = None) -> PythonKernels:
     """The `jit` functions of a Python file, or one of them, with the helpers, constants and imports they use."""
-    found = _Definitions()
-    found.read(_python_tree(source).body, certain=True, in_function=False)
-    roots = [name for name, node in found.nodes.items() if _is_kernel(node)]
+    file = PythonFile.read(source)
+    roots = file.kernels()
     if not roots:
         message = f"`{source.name}` has no function under `@triton.jit` or `@kernel`"
         raise KernBenchError([error("E_NO_KERNEL", message)], EXIT_KERNEL)
-    used = found.used_by([function] if function in roots else roots)
-    offsets = _Offsets(source)
-    return PythonKernels(_blanked(source, used, offsets), tuple(_remarks(source, used, offsets)))
+    return file.take([function] if function in roots else roots)
+
+
+@dataclass(frozen=True)
+class PythonFile:
+    """A Python file whose definitions are located."""
+
+    source: SourceText
+    _found: _Definitions
+
+    @classmethod
+    def read(cls, source: SourceText) -> PythonFile:
+        found = _Definitions()
+        found.read(_python_tree(source).body, certain=True, in_function=False)
+        return cls(source, found)
+
+    def kernels(self) -> list[str]:
+        return [name for name, node in self._found.nodes.items() if _is_kernel(node)]
+
+    def names(self) -> tuple[str, ...]:
+        """What a kernel of another file may import; `*` stands for what this file imports so."""
+        return (*(name for name in self._found.nodes if not self.is_host_code(name)), *("*" for _ in self._found.stars))
+
+    def defines(self, name: str) -> bool:
+        return name in self._found.nodes
+
+    def is_host_code(self, name: str) -> bool:
+        """Whether a name is a function or class that no kernel can use."""
+        return name in self._found.nodes and not _is_readable(self._found.nodes[name])
+
+    def take(self, roots: Iterable[str]) -> PythonKernels:
+        """The definitions of some names and of everything that they use."""
+        used = self._found.used_by(roots)
+        offsets = _Offsets(self.source)
+        return PythonKernels(_blanked(self.source, used, offsets), tuple(_remarks(self.source, used, offsets)))
 
 
 def _python_tree(source: SourceText) -> python_ast.Module:
@@ -81,6 +112,7 @@ class _Definitions:
     """What the file's names mean, as far as one can tell without running it."""
 
     nodes: dict[str, _Definition] = field(default_factory=dict)
+    stars: list[_Definition] = field(default_factory=list)  # imports of all that a module has
 
     def read(self, body: Iterable[python_ast.stmt], *, certain: bool, in_function: bool) -> None:
         """The later definition counts, as in Python, but of those under a condition the first."""
@@ -88,7 +120,9 @@ class _Definitions:
             is_kernel = isinstance(statement, python_ast.FunctionDef) and _is_kernel(statement)
             if isinstance(statement, _Definition) and (is_kernel or not in_function):
                 for name in _bound_names(statement):
-                    if certain or name not in self.nodes:
+                    if name == "*":
+                        self.stars.append(statement)
+                    elif certain or name not in self.nodes:
                         self.nodes[name] = statement
             if isinstance(statement, python_ast.FunctionDef | python_ast.AsyncFunctionDef):
                 if not is_kernel:
@@ -101,11 +135,12 @@ class _Definitions:
         """The definitions of the roots and of everything that they name, in the order of the file."""
         todo, seen = list(roots), set(roots)
         for name in todo:  # grows while it is walked
-            for used in _names_in(self.nodes[name]):
+            for used in _names_in(self.nodes[name]) if name in self.nodes else ():
                 if used in self.nodes and used not in seen and _is_readable(self.nodes[used]):
                     seen.add(used)
                     todo.append(used)
-        by_place = {(node.lineno, node.col_offset): node for node in map(self.nodes.__getitem__, todo)}
+        found = [self.nodes[name] for name in todo if name in self.nodes]
+        by_place = {(node.lineno, node.col_offset): node for node in (*found, *self.stars)}
         return [by_place[place] for place in sorted(by_place)]
 
 
@@ -227,7 +262,7 @@ def _blanked(source: SourceText, used: list[_Definition], offsets: _Offsets) -> 
             lines = range(source.position(start)[0], source.position(end)[0] + 1)
             indents.update(dict.fromkeys(lines if indent else (), indent))
     pieces.append(_blank(source.text[position:]))
-    return SourceText(source.name, "".join(pieces), indents)
+    return replace(source, text="".join(pieces), indents=indents)
 
 
 def _blank(text: str) -> str:

@@ -26,11 +26,14 @@ _LINE_END = re.compile("\r\n?")
 class SourceText:
     """`name` is the file as the person named it. Places carry only its last part (`file`), so that programs and logs
     are the same from whatever folder they are made; labels show the whole. `indents` gives lines of an indented
-    piece of a larger file the indentation that counts as none."""
+    piece of a larger file the indentation that counts as none. `path` is where a file's imports are looked for;
+    `short` stands for the last part of the name where that is not unique."""
 
     name: str
     text: str
     indents: Mapping[int, str] = field(default_factory=dict)
+    path: Path | None = None
+    short: str | None = None
     starts: tuple[int, ...] = ()  # offset of each line's first character
 
     def __post_init__(self) -> None:
@@ -63,11 +66,11 @@ class SourceText:
     @classmethod
     def read(cls, path: Path, name: str | None = None) -> SourceText:
         """Read a file; `name` is how messages call it."""
-        return cls.from_bytes(name or str(path), path.read_bytes())
+        return replace(cls.from_bytes(name or str(path), path.read_bytes()), path=path.absolute())
 
     @property
     def file(self) -> str:
-        return PurePath(self.name).name
+        return self.short or PurePath(self.name).name
 
     @property
     def lines(self) -> int:

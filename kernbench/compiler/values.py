@@ -9,6 +9,7 @@ blocks of pointers and box masks are made of forms and bounds. Only `Block` is d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import EllipsisType
 from typing import Literal
 
@@ -214,6 +215,15 @@ class ModuleValue:
 
 
 @dataclass(frozen=True, slots=True)
+class FileValue:
+    """A module that is a file beside the kernel's; `importer` is the source text that imports it."""
+
+    name: str
+    path: Path
+    importer: object
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltinValue:
     """A function of the language by its canonical name: `load`, `math.exp`, `range`, `static_range`."""
 
@@ -258,6 +268,7 @@ Value = (
     | DictValue
     | DTypeValue
     | ModuleValue
+    | FileValue
     | BuiltinValue
     | BoundMethod
     | FunctionValue
@@ -335,7 +346,7 @@ def type_text(value: Value) -> str:
             return f"type {dtype_text(value.dtype)}"
         case FunctionValue() | BuiltinValue() | BoundMethod():
             return f"function `{value.name}`"
-        case ModuleValue():
+        case ModuleValue() | FileValue():
             return f"module `{value.name}`"
         case DictValue():
             return "dict"

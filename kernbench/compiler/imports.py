@@ -1,0 +1,126 @@
+"""Files that kernel files import from: where a module's name leads on disk, and what each file defines.
+
+A relative import is found in the importing file's package, an absolute one below a folder above it. Nothing is
+imported or run, and a name is read only when a kernel uses it. Does not know what a name stands for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kernbench.compiler import ast
+from kernbench.compiler.live_names import assigned_names
+from kernbench.compiler.parse import parse
+from kernbench.compiler.python_source import PythonFile
+from kernbench.compiler.source import SourceText
+
+_SUFFIXES = (".tl", ".py")
+_PACKAGE = "__init__.py"
+_ROOT_MARK = ".git"  # no import leads out of a repository
+
+
+def find_module(importer: SourceText, module: str) -> Path | None:
+    """The file, or the folder of a package, that an import in a file names."""
+    if importer.path is None:
+        return None
+    name = module.lstrip(".")
+    parts = name.split(".") if name else []
+    folders = importer.path.parents
+    up = len(module) - len(name)
+    if up:
+        return _below(folders[up - 1], parts) if up <= len(folders) else None
+    return next((found for folder in _roots(folders) if (found := _below(folder, parts)) is not None), None)
+
+
+def _roots(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        yield folder
+        if (folder / _ROOT_MARK).exists():
+            return
+
+
+def find_submodule(package: Path, name: str) -> Path | None:
+    """A module of a package, which is given by its folder or by its `__init__.py`."""
+    folder = package.parent if package.name == _PACKAGE else package
+    return _below(folder, [name]) if folder.is_dir() else None
+
+
+def _below(folder: Path, parts: Sequence[str]) -> Path | None:
+    place = folder.joinpath(*parts)
+    files = [place.with_name(place.name + suffix) for suffix in _SUFFIXES] if parts else []
+    found = next((file for file in (*files, place / _PACKAGE) if file.is_file()), None)
+    return place if found is None and place.is_dir() else found
+
+
+@dataclass
+class ImportedFile:
+    """A file that kernels import from; what is taken from it is parsed once."""
+
+    source: SourceText
+    _python: PythonFile | None
+    _taken: dict[str, ast.Module] = field(default_factory=dict)
+
+    def names(self) -> tuple[str, ...]:
+        """What `from file import *` binds, and `*` where the file itself has such an import."""
+        if self._python is not None:
+            return self._python.names()
+        module = self._whole()
+        constants = (target for constant in module.constants for target in assigned_names(constant))
+        bound = (*(item.bound for item in module.imports), *constants, *(item.name for item in module.classes))
+        return (*bound, *(function.name for function in module.functions))
+
+    def defines(self, name: str) -> bool:
+        """Whether the file has the name, host code included."""
+        return name in self.names() if self._python is None else self._python.defines(name)
+
+    def is_host_code(self, name: str) -> bool:
+        return self._python is not None and self._python.is_host_code(name)
+
+    def take(self, name: str) -> ast.Module:
+        """The tree of one name and of what it uses."""
+        if self._python is None:
+            return self._whole()
+        if name not in self._taken:
+            self._taken[name] = parse(self._python.take([name]).source)
+        return self._taken[name]
+
+    def _whole(self) -> ast.Module:
+        if "" not in self._taken:
+            self._taken[""] = parse(self.source)
+        return self._taken[""]
+
+
+class Imports:
+    """The files that one compilation reads beside its own, and under which name places show each."""
+
+    def __init__(self, main: SourceText) -> None:
+        self.sources: dict[str, SourceText] = {main.file: main}  # by the file that places carry
+        self._files: dict[Path, ImportedFile] = {}
+
+    def file(self, path: Path, importer: SourceText) -> ImportedFile:
+        """Raises what is wrong with the file's text, or `OSError`."""
+        key = path.resolve()
+        if key not in self._files:
+            source = self._named(SourceText.read(path, _shown(path, importer)))
+            python = PythonFile.read(source) if source.name.endswith(".py") else None
+            self._files[key] = ImportedFile(source, python)
+        return self._files[key]
+
+    def _named(self, source: SourceText) -> SourceText:
+        """Files of equal names show as much of their folders as tells them apart."""
+        assert source.path is not None
+        parts = source.path.resolve().parts
+        names = ("/".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        short = next(name for name in names if name not in self.sources)
+        self.sources[short] = source = replace(source, short=short)
+        return source
+
+
+def _shown(path: Path, importer: SourceText) -> str:
+    """The file's path as seen from where the importing file's path is seen."""
+    assert importer.path is not None
+    way = os.path.relpath(path, importer.path.parent)
+    return os.path.normpath(os.path.join(os.path.dirname(importer.name), way))

@@ -1,0 +1,148 @@
+"""Helpers and constants that a kernel's file imports from other files on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernbench.compiler.pipeline import CompiledKernel
+from kernbench.diagnostics import Diagnostic, KernBenchError
+from kernbench.kernel import make_kernel
+
+HEAD = "import torch\nimport triton\nimport triton.language as tl\n"
+KERNEL = """\
+@triton.jit
+def kernel(x_ptr):
+    i = tl.arange(0, 16)
+    tl.store(x_ptr + i, {value})
+"""
+DOUBLE = HEAD + "@triton.jit\ndef double(x):\n    return x * 2\n"
+
+
+def lay_out(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def build(folder: Path, imports: str, value: str, main: str = "pkg/ops/k.py", **files: str) -> CompiledKernel:
+    lay_out(folder, {main: HEAD + imports + KERNEL.format(value=value)})
+    return make_kernel(f"{folder / main}::kernel").specialise({"x_ptr": "*fp32"})
+
+
+def wrong(folder: Path, imports: str, value: str) -> Diagnostic:
+    with pytest.raises(KernBenchError) as caught:
+        build(folder, imports, value)
+    return caught.value.diagnostics[0]
+
+
+@pytest.mark.parametrize(
+    ("imports", "value"),
+    [
+        ("from .utils import double\n", "double(i)"),
+        ("from .utils import double as twice\n", "twice(i)"),
+        ("from .utils import *\n", "double(i)"),
+        ("from . import utils\n", "utils.double(i)"),
+        ("from .. import ops\n", "ops.utils.double(i)"),
+        ("from pkg.ops.utils import double\n", "double(i)"),
+        ("import pkg.ops.utils\n", "pkg.ops.utils.double(i)"),
+        ("import pkg.ops.utils as u\n", "u.double(i)"),
+        ("from ..again import double\n", "double(i)"),
+        ("from ..again import renamed\n", "renamed(i)"),
+        ("try:\n    from .utils import double\nexcept ImportError:\n    double = None\n", "double(i)"),
+    ],
+)
+def test_ways_to_import(tmp_path: Path, imports: str, value: str) -> None:
+    again = "from .ops.utils import *\nfrom .ops.utils import double as renamed\n"
+    lay_out(tmp_path, {"pkg/__init__.py": "", "pkg/again.py": again, "pkg/ops/utils.py": DOUBLE})
+    written_out = HEAD + KERNEL.format(value="i * 2")
+
+    compiled = build(tmp_path, imports, value)
+
+    plain = make_kernel(written_out).specialise({"x_ptr": "*fp32"})
+    assert len(plain.program.body) == len(compiled.program.body)
+    assert [type(each) for each in plain.program.body] == [type(each) for each in compiled.program.body]
+
+
+def test_a_package_gives_its_names_before_its_modules(tmp_path: Path) -> None:
+    one = HEAD + "@triton.jit\ndef one(x):\n    return x + 1\n"
+    lay_out(tmp_path, {"pkg/ops/part/__init__.py": "from .one import one\n", "pkg/ops/part/one.py": one})
+
+    assert build(tmp_path, "from .part import one\n", "one(i)").program.body
+
+
+def test_constants_and_classes_of_constants(tmp_path: Path) -> None:
+    names = HEAD + "import os\nBASE = 3\nWIDTH = tl.constexpr(BASE + 1)\nclass Kind:\n    A = 5\n"
+    lay_out(tmp_path, {"pkg/ops/names.py": names})
+
+    residual = build(tmp_path, "from .names import WIDTH, Kind\n", "i + WIDTH * Kind.A").residual
+
+    plain = make_kernel(HEAD + KERNEL.format(value="i + 20")).specialise({"x_ptr": "*fp32"}).residual
+    assert len(plain.body) == len(residual.body)
+
+
+def test_a_kernel_file_imports_a_kernel_file(tmp_path: Path) -> None:
+    lay_out(tmp_path, {"ours/helpers.tl": DOUBLE.replace("import torch\n", "")})
+    main = HEAD.replace("import torch\n", "") + "from .helpers import double\n" + KERNEL.format(value="double(i)")
+    lay_out(tmp_path, {"ours/k.tl": main})
+
+    assert make_kernel(tmp_path / "ours/k.tl").specialise({"x_ptr": "*fp32"}).program.body
+
+
+def test_places_are_in_the_imported_file(tmp_path: Path) -> None:
+    bad = HEAD + "@triton.jit\ndef bad(x):\n    return tl.nothing(x)\n"
+    lay_out(tmp_path, {"pkg/ops/utils.py": bad})
+
+    found = wrong(tmp_path, "from .utils import bad\n", "bad(i)")
+
+    assert found.primary is not None and "tl.nothing" in found.primary.source
+    assert str(tmp_path / "pkg/ops/utils.py") == found.primary.span.file and 6 == found.primary.span.line
+    assert ["pkg/ops/k.py"] == [str(Path(each.span.file).relative_to(tmp_path)) for each in found.secondary]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    lower = HEAD + "@triton.jit\ndef low(x):\n    return tl.nothing(x)\n"
+    middle = HEAD + "from .deep.k import low\n@triton.jit\ndef mid(x):\n    return low(x)\n"
+    lay_out(tmp_path, {"pkg/ops/deep/k.py": lower, "pkg/ops/mid.py": middle})
+
+    found = wrong(tmp_path, "from .mid import mid\n", "mid(i)")
+
+    assert found.primary is not None and "tl.nothing" in found.primary.source
+    assert str(tmp_path / "pkg/ops/deep/k.py") == found.primary.span.file
+
+
+def test_what_is_not_used_may_be_wrong(tmp_path: Path) -> None:
+    lay_out(tmp_path, {"pkg/ops/utils.py": DOUBLE + "@triton.jit\ndef bad(x):\n    yield {**x}\n"})
+
+    assert build(tmp_path, "from .utils import double, bad, absent\n", "double(i)").program.body
+
+
+@pytest.mark.parametrize(
+    ("imports", "value", "code", "says"),
+    [
+        ("from .utils import host\n", "host(i)", "E_FOREIGN_NAME", "is host code"),
+        ("from .utils import absent\n", "absent(i)", "E_UNKNOWN_NAME", "has no `absent`"),
+        ("from . import utils\n", "utils.absent(i)", "E_UNKNOWN_NAME", "`.utils` (file `utils.py`) has no `absent`"),
+        ("from .utils import circle\n", "circle(i)", "E_UNKNOWN_NAME", "in a circle"),
+        ("from .elsewhere import f\n", "f(i)", "E_FOREIGN_NAME", "imported from `.elsewhere`"),
+        ("from .broken import f\n", "f(i)", "E_SYNTAX", "no Python"),
+        ("from .binary import f\n", "f(i)", "E_SOURCE_ENCODING", "not UTF-8"),
+        ("from ......far import f\n", "f(i)", "E_FOREIGN_NAME", "......far"),
+    ],
+)
+def test_refusals(tmp_path: Path, imports: str, value: str, code: str, says: str) -> None:
+    utils = DOUBLE + "from .other import circle\ndef host(x):\n    return x\n"
+    lay_out(tmp_path, {"pkg/ops/utils.py": utils, "pkg/ops/other.py": "from .utils import circle\n"})
+    lay_out(tmp_path, {"pkg/ops/broken.py": "def f(:\n"})
+    (tmp_path / "pkg/ops/binary.py").write_bytes(b"f = '\xff'\n")
+
+    found = wrong(tmp_path, imports, value)
+
+    assert code == found.code and says in found.message
+
+
+def test_no_import_leads_out_of_a_repository(tmp_path: Path) -> None:
+    lay_out(tmp_path, {"utils.py": DOUBLE, "pkg/.git/HEAD": ""})
+
+    assert "E_FOREIGN_NAME" == wrong(tmp_path, "from utils import double\n", "double(i)").code
