@@ -14,6 +14,7 @@ import numpy as np
 
 from kernbench import dtypes
 from kernbench.dtypes import DType
+from kernbench.runtime.philox import rand
 
 MAX_ELEMENTS = 1 << 28
 
@@ -193,6 +194,7 @@ FUNCTIONS: dict[str, Function] = {
     "ones": Function(lambda shape: np.ones(_shape(shape))),
     "full": Function(lambda shape, value: np.full(_shape(shape), value)),
     "eye": Function(_eye),
+    "rand": Function(rand),
     # scalars
     "int": Function(lambda x: int(x)),
     "float": Function(lambda x: float(x)),
