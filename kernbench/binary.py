@@ -63,6 +63,7 @@ CODE_MAGIC = b"KBC1"
 DEBUG_MAGIC = b"KBD1"
 HEAD = struct.Struct("<4sI")  # magic (with the format's version), CRC-32 of what follows
 MAX_VARINT_BYTES = 20  # 140 bits: the products of 64-bit numbers that affine terms may hold
+MAX_CONSTANT_BYTES = 600  # of a number in the debug section, where constexprs stand; the compiler's have 4,096 bits
 MAX_DEPTH = 150  # of nested nodes and index expressions
 _SPACES = ("hbm", "tcm")
 _SCOPES = tuple(Scope)
@@ -119,6 +120,7 @@ class Writer:
 class Reader:
     data: bytes
     offset: int = 0
+    longest: int = MAX_VARINT_BYTES
     seen: dict[str, list[Any]] = field(default_factory=dict)
 
     def fail(self, message: str) -> BinaryError:
@@ -138,12 +140,12 @@ class Reader:
 
     def unsigned(self) -> int:
         value = 0
-        for index in range(MAX_VARINT_BYTES):
+        for index in range(self.longest):
             byte = self.byte()
             value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 return value
-        raise self.fail(f"a number has more than {MAX_VARINT_BYTES} bytes")
+        raise self.fail(f"a number has more than {self.longest} bytes")
 
     def signed(self) -> int:
         value = self.unsigned()
@@ -710,6 +712,7 @@ def decode(binary: KernelBinary) -> Program:
     debug = None
     if binary.debug:
         debug = _opened(DEBUG_MAGIC, binary.debug, "debug section")
+        debug.longest = MAX_CONSTANT_BYTES
         if debug.take(4) != struct.pack("<I", zlib.crc32(binary.code)):
             raise debug.fail("the debug section belongs to another binary")
     decoder = Decoder(code, debug)

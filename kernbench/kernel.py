@@ -115,6 +115,8 @@ def _identity(value: Any) -> str:
     """Tells apart what Python's `==` does not: 1, 1.0 and True compile to different programs."""
     if isinstance(value, tuple | list):
         return f"({','.join(_identity(item) for item in value)})"
+    if isinstance(value, int):
+        return f"{type(value).__name__}:{value:x}"  # Python writes no decimals of integers without measure
     return f"{type(value).__name__}:{value!r}"
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from kernbench.compiler import ast
 from kernbench.compiler.builder import Builder, WrittenOperands
 from kernbench.compiler.calls import evaluate_body
+from kernbench.compiler.constants import MAX_BITS, plain
 from kernbench.compiler.expressions import EXPRESSIONS
 from kernbench.compiler.fault_log import FaultLog, GiveUp
 from kernbench.compiler.faults import Fault, fault
@@ -173,6 +174,9 @@ def python_constant(bound: Bound) -> Value:
             return DTypeValue(dtype)
         case np.generic() as number:
             return python_constant(replace(bound, value=number.item()))
+        case int() as number if number.bit_length() > MAX_BITS:
+            message = f"constexpr `{bound.param.name}` has {number.bit_length()} bits, at most {MAX_BITS} are kept"
+            raise fault("E_BAD_CONSTEXPR", message, Place(bound.param.span), "this parameter")
         case None | bool() | int() | float() | str():
             return Const(bound.value)
         case other:
@@ -182,8 +186,16 @@ def python_constant(bound: Bound) -> Value:
 
 
 def _python_value(frame: Frame, bound: Bound) -> Any:
-    value = frame.scope.value(bound.param.name) if bound.default is not None else None
-    return value.value if isinstance(value, Const) else bound.value
+    """A constexpr as a listing of the program shows it; None for what is no plain constant."""
+    found = frame.scope.value(bound.param.name) if bound.param.name in frame.scope else None
+    value = None if found is None else plain(found)
+    return value if _is_plain(value) else None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, bool | int | float | str | DType)
 
 
 def _poison_unbound(frame: Frame, kernel: ast.FunctionDef) -> None:

@@ -29,7 +29,7 @@ ERRORS: dict[str, str] = {
     "E_MISSING_ARGUMENT": "a kernel's parameter has neither a type nor a value",
     "E_UNKNOWN_ARGUMENT": "a value or type is given for a parameter that the kernel does not have",
     "E_BAD_SIGNATURE": "the type given for a parameter is no type",
-    "E_BAD_CONSTEXPR": "a constexpr's value is of a kind that kernels do not know",
+    "E_BAD_CONSTEXPR": "a constexpr's value is of a kind or size that kernels do not know",
     "E_UNKNOWN_NAME": "a name that nothing binds",
     "E_UNBOUND_NAME": "a local name is read before it has a value",
     "E_MAYBE_UNBOUND": "a name is read that has a value on some paths only",

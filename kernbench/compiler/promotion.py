@@ -5,7 +5,7 @@ Does not know operators, nor how values are converted.
 
 from __future__ import annotations
 
-from kernbench.compiler.conversions import literal_type
+from kernbench.compiler.conversions import literal_type, require_numbers
 from kernbench.compiler.faults import fault
 from kernbench.compiler.residual import Place
 from kernbench.compiler.values import Const, Value, element_type
@@ -14,6 +14,7 @@ from kernbench.dtypes import DType, fp32, i1, promote
 
 def result_type(lhs: Value, rhs: Value, at: Place, *, division: bool = False) -> DType:
     """Triton's type of an operation: a literal gives way to a run-time value unless its kind is higher."""
+    require_numbers(at, lhs, rhs)
     types = [_type_of(value, at) for value in (lhs, rhs)]
     literal = [isinstance(value, Const) for value in (lhs, rhs)]
     if literal[0] != literal[1]:
@@ -38,6 +39,7 @@ def result_type(lhs: Value, rhs: Value, at: Place, *, division: bool = False) ->
 
 def common_type(at: Place, *values: Value) -> DType:
     """The type of a function of several values: the operands' types joined from left to right."""
+    require_numbers(at, *values)
     dtype = _type_of(values[0], at)
     for value in values[1:]:
         dtype = promote(dtype, _type_of(value, at))

@@ -1,0 +1,45 @@
+"""Values in places where nobody means them to stand: each is told, none ends the compiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernbench.diagnostics import KernBenchError
+from tests.language.running import kernel, refused, run
+
+X = {"x_ptr": np.zeros(16, np.float32)}
+
+
+def code(text: str, **constexprs: Any) -> str:
+    return refused(text, X, **constexprs).code
+
+
+@pytest.mark.parametrize("call", ["tl.join(tl.full, x)", "tl.maximum(tl.full, x)", "x + tl"])
+def test_what_is_no_number_is_refused_as_an_operand(call: str) -> None:
+    text = f"def k(x_ptr):\n    x = tl.load(x_ptr + tl.arange(0, 16))\n    tl.store(x_ptr, {call})\n"
+
+    assert code(text) in ("E_VALUE_EXPECTED", "E_OPERAND_TYPE")
+
+
+@pytest.mark.parametrize("value", [np.int8(3), np.float16(0.5), np.bool_(True), (np.int64(1), 2), 1 << 300, "text"])
+def test_a_constexpr_of_any_plain_kind_is_listed(value: Any) -> None:
+    found = run("def k(x_ptr, C: tl.constexpr):\n    tl.store(x_ptr, 1.0)\n", X, C=value)
+
+    assert 1.0 == found["x_ptr"][0]
+
+
+def test_a_constexpr_without_measure_is_refused() -> None:
+    assert "E_BAD_CONSTEXPR" == code("def k(x_ptr, C: tl.constexpr):\n    tl.store(x_ptr, 1.0)\n", C=1 << 50_000)
+
+
+def test_a_constexpr_that_is_a_function_is_no_value_of_a_listing() -> None:
+    text = "def h(a):\n    return a\n\ndef k(x_ptr, C: tl.constexpr = h):\n    tl.store(x_ptr, 1.0)\n"
+    try:
+        compiled = kernel(text.replace("def k", "def main")).specialise({"x_ptr": "*fp32"})
+    except KernBenchError as error:
+        assert "E_WHICH_KERNEL" in str(error)
+        return
+    assert (("C", None),) == compiled.program.constexprs
