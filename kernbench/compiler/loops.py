@@ -203,7 +203,7 @@ def _until_stable(
     memo = (frame.path, node)
     states = usable_states(frame.builder, walker.memo.get(memo, {}), outer)
     for _ in range(MAX_WALKS):
-        mark = walker.mark()
+        mark, returns = walker.mark(), frame.returns.copy()
         carry = Carry(frame, node, certain, states, outer, frame.at(node.span))
         with walker.log.trial() as found:
             frame.depth += 1
@@ -218,7 +218,7 @@ def _until_stable(
                 frame.builder.emit(instr)
             return carry, result
         states = carry.found
-        frame.scope = outer
+        frame.scope, frame.returns = outer, returns
         walker.rollback(mark)
     raise AssertionError("what a loop carries does not become stable")
 

@@ -7,7 +7,7 @@ that all such returns share. Knows neither calls nor statements.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernbench.commands import Affine, Move, Reg
 from kernbench.compiler import ast
@@ -39,6 +39,10 @@ class Returns:
     reason: str | None = None  # why the values of two returns cannot be joined
     exits: int = 0
     slots: dict[int, Leaf] = field(default_factory=dict)
+
+    def copy(self) -> Returns:
+        """As it is now: a loop whose walk is thrown away takes back the label and the slots that it gave out."""
+        return replace(self, slots=dict(self.slots))
 
     @property
     def block_slots(self) -> tuple[BlockRef, ...]:

@@ -255,3 +255,36 @@ def test_a_block_first_bound_in_a_loop_that_surely_runs_is_there_after_it(opt_le
     got = run(text, {"x_ptr": x, "o_ptr": np.zeros((2, 2), np.float32)}, opt_level=opt_level, N=2)["o_ptr"]
 
     assert want == got.tolist()
+
+
+def test_a_return_in_a_loop_that_is_walked_again_keeps_its_block_apart() -> None:
+    """The loop's first walk is thrown away, because `b` widens; the place of the result must not be given out again."""
+    text = """
+    def outer(x, limit, N: tl.constexpr):
+        b = 3
+        for i in range(0, 4):
+            x = x + 1
+            if tl.sum(x, 0) > limit:
+                return x * 100
+            square = x[:, None] * x[None, :]
+            b += tl.sum(tl.sum(square, 0), 0) * 0.5
+        return x + b
+
+    def k(x_ptr, o_ptr, limit, N: tl.constexpr):
+        at = tl.program_id(0) * N + tl.arange(0, N)
+        tl.store(o_ptr + at, outer(tl.load(x_ptr + at), limit, N))
+    """
+    x = np.array([[4, 9, 2, 0], [-9, 1, 0, 0], [0, 0, 1, 1]], np.float32)
+
+    def outer(row: np.ndarray) -> np.ndarray:
+        b = 3.0
+        for _ in range(4):
+            row = row + 1
+            if row.sum() > 8:
+                return row * 100
+            b += np.outer(row, row).sum() * 0.5
+        return row + b
+
+    got = run(text, {"x_ptr": x, "o_ptr": np.zeros_like(x), "limit": 8}, grid=(3,), N=4)["o_ptr"]
+
+    assert [outer(row).tolist() for row in x] == got.tolist()
