@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
 
 import kernbench as kb
+from kernbench.data_files import data_dir
 
 HEAD = "import triton\nimport triton.language as tl\n\n\n"
 
@@ -14,6 +16,12 @@ HEAD = "import triton\nimport triton.language as tl\n\n\n"
 def kernel(text: str, **constexprs: Any) -> kb.Kernel:
     """A kernel whose text leaves the imports out."""
     return kb.compile(HEAD + text.lstrip("\n"), constexprs)
+
+
+@functools.cache
+def shipped(name: str, **constexprs: Any) -> kb.Kernel:
+    """A kernel of the folder `kernels`; the same one for the same constexprs, so that it is compiled once."""
+    return kb.compile(data_dir("kernels") / f"{name}.tl", constexprs)
 
 
 def run(text: str | kb.Kernel, grid: Any = (1,), topology: str = "ahbm_1x1", **args: Any) -> kb.Run:
