@@ -378,16 +378,16 @@ def test_attention_in_pieces_is_attention_with_pieces_that_are_masked_whole(piec
 def test_every_recipe_has_a_place_in_a_shipped_kernel() -> None:
     texts = [path.read_text("utf-8") for path in data_dir("kernels").glob("*.tl")]
 
-    assert [] == [name for name in recipes.RECIPE_DESCRIPTORS if not any(f'"{name}"' in text for text in texts)]
+    assert [] == [name for name in recipes.RECIPE_DESCRIPTORS if not any(f'"op": "{name}"' in text for text in texts)]
 
 
 @pytest.mark.parametrize("name", sorted(recipes.RECIPE_DESCRIPTORS))
 def test_renaming_a_recipe_changes_no_byte_of_any_op_log(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    users = [path for path in sorted(data_dir("kernels").glob("*.tl")) if f'"{name}"' in path.read_text("utf-8")]
+    users = [path for path in sorted(data_dir("kernels").glob("*.tl")) if f'"op": "{name}"' in path.read_text("utf-8")]
     before = {path.stem: log_text(shipped(path.stem, mode="timing")[0]) for path in users}
     other = "renamed".ljust(len(name), "_")
     monkeypatch.setitem(recipes.RECIPE_DESCRIPTORS, other, recipes.RECIPE_DESCRIPTORS[name])
     monkeypatch.delitem(recipes.RECIPE_DESCRIPTORS, name)
     for path in users:
-        text = path.read_text("utf-8").replace(f'"{name}"', f'"{other}"')
+        text = path.read_text("utf-8").replace(f'"op": "{name}"', f'"op": "{other}"')
         assert before[path.stem] == log_text(shipped(path.stem, mode="timing", text=text)[0])
