@@ -13,7 +13,7 @@ def check_text(check: Mapping[str, Mapping[str, Any]], rtol: float, atol: float)
 
 def _lines(name: str, entry: Mapping[str, Any], rtol: float, atol: float) -> list[str]:
     errors = f"max abs err {_error(entry['max_abs_err'])}, max rel err {_error(entry['max_rel_err'])}"
-    allowed = f"rtol {rtol:g}, atol {atol:g}" if rtol or atol else "none, as the bench file has no `tolerance`"
+    allowed = f"rtol {rtol:g}, atol {atol:g}" if rtol or atol else "none; `tolerance` in the bench file allows some"
     detail = f"({errors}; allowed: {allowed})"
     if entry["ok"]:
         return [f"check      {name}: ok {detail}"]

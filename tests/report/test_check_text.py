@@ -24,4 +24,4 @@ def test_a_result_that_is_wrong_says_where_and_what_was_expected() -> None:
 
 def test_a_bench_without_tolerance_is_told_of() -> None:
     text = check_text({"y": compare(np.array([1.0]), np.array([1.5]), 0.0, 0.0)}, 0.0, 0.0)
-    assert "allowed: none, as the bench file has no `tolerance`" in text
+    assert "allowed: none; `tolerance` in the bench file allows some" in text
