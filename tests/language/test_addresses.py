@@ -178,3 +178,25 @@ def test_a_loaded_index_outside_of_the_tensor_faults_in_a_live_lane_only(bad: in
     assert [3, -1, 0] == run(text, {**args, "limit": 5}, B=3)["o_ptr"].tolist()
     unmasked = text.replace("mask=(v >= 0) & (v < limit), other=-1", "mask=i < limit")
     assert "E_OUT_OF_BOUNDS" == refused(unmasked, {**args, "limit": 5}, B=3).code
+
+
+@pytest.mark.parametrize("compare", ["<", "<=", ">", ">=", "==", "!="])
+@pytest.mark.parametrize("index", ["i", "-i", "2 * i - 3", "s * i + 1", "n - i"])
+def test_masks_of_every_comparison_with_every_slope(compare: str, index: str) -> None:
+    """The bound is a constant, a run-time scalar, or on the left; the slope a constant of either sign or a scalar."""
+    text = f"""
+    def k(o_ptr, n, s, N: tl.constexpr):
+        i = tl.arange(0, N)
+        tl.store(o_ptr + i, 1, mask={index} {compare} 3)
+        tl.store(o_ptr + N + i, 1, mask={index} {compare} n)
+        tl.store(o_ptr + 2 * N + i, 1, mask=n {compare} {index})
+    """
+    for n, s in ((4, 2), (-3, -2), (0, 0)):
+        known = {"i": np.arange(9), "n": n, "s": s}
+        want = [
+            eval(test, {}, known) for test in (f"{index} {compare} 3", f"{index} {compare} n", f"n {compare} {index}")
+        ]
+
+        got = run(text, {"o_ptr": np.zeros(27, np.int32), "n": n, "s": s}, N=9)["o_ptr"]
+
+        assert np.concatenate(want).astype(int).tolist() == got.tolist()

@@ -215,3 +215,17 @@ def test_sides_are_powers_of_two_where_triton_demands_it(size: int) -> None:
     with pytest.raises(KernBenchError):
         kernel(text, python=True, N=size).specialise({"o_ptr": "*fp32"})
     assert run(text, {"o_ptr": np.ones(size, np.float32)}, N=size)["o_ptr"].tolist() == [0.0] * size
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+def test_a_quotient_of_integers_is_fp32(dtype: Any) -> None:
+    text = """
+    def k(x_ptr, o_ptr, n):
+        x = tl.load(x_ptr + tl.arange(0, 2))
+        tl.static_assert((x / 3).dtype == tl.float32 and (x / x).dtype == tl.float32 and (n / 3).dtype == tl.float32)
+        tl.store(o_ptr + tl.arange(0, 2), x / 3)
+    """
+
+    got = run(text, {"x_ptr": np.array([1, -7], dtype), "o_ptr": np.zeros(2, np.float64), "n": 1})["o_ptr"]
+
+    assert [float(np.float32(1) / np.float32(3)), float(np.float32(-7) / np.float32(3))] == got.tolist()
