@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kernbench import elementary, rearranging
-from kernbench.dtypes import DType, cast, compute_dtype, fp32, fp64, from_numpy, i32, reinterpret, truncated
+from kernbench.dtypes import DType, cast, compute_dtype, fp32, fp64, from_numpy, i32, i64, reinterpret, truncated
 
 CostClass = Literal["simple", "transcendental", "reduce", "move"]
 Function = Callable[..., Any]  # (*operands, extra) -> array; operands already in the type they compute in
@@ -371,12 +371,12 @@ GENERATORS = {
 
 
 def _index(extra: Mapping[str, Any]) -> Any:
-    """`extra`: shape, base, strides (concrete ints), rest (an evaluated array or None)."""
+    """`extra`: shape, base, strides (concrete ints, exact), rest (an evaluated array or None)."""
     shape = extra["shape"]
-    result = np.full(shape, extra["base"], np.int64)
+    result = np.full(shape, wrap(extra["base"], i64), np.int64)
     for axis, stride in enumerate(extra["strides"]):
         if stride:
-            result += (stride * np.arange(shape[axis], dtype=np.int64)).reshape(_lift(axis, len(shape)))
+            result += (wrap(stride, i64) * np.arange(shape[axis], dtype=np.int64)).reshape(_lift(axis, len(shape)))
     rest = extra.get("rest")
     return result if rest is None else result + rest
 

@@ -21,6 +21,7 @@ LEAVES = (
     "message_fields",
     "messages",
     "numerics",
+    "program_check",
     "rearranging",
     "version",
     "yaml_schema",

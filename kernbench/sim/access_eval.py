@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from kernbench import numerics
 from kernbench.address_map import MAX_OFFSET
 from kernbench.commands import Affine, AxisIndex, IndexExpr, IndexOp, Int, Reg
+from kernbench.dtypes import i64
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.windows import Pieces, Window, Windows
 
@@ -307,11 +308,15 @@ def evaluate_index(expr: IndexExpr, rank: int, shape: Sequence[int], registers: 
         case IndexOp(kind=kind, args=args, dtype=dtype):
             return numerics.evaluate(kind, [evaluate_index(arg, rank, shape, registers) for arg in args], dtype)
         case Reg(index=index):
-            return np.asarray(int(registers[index]), np.int64)
+            return _of_64_bits(int(registers[index]))
         case Affine(const=const, terms=terms):
-            return np.asarray(const + sum(c * int(registers[r]) for r, c in terms), np.int64)
+            return _of_64_bits(const + sum(c * int(registers[r]) for r, c in terms))
         case _:
-            return np.asarray(int(expr), np.int64)
+            return _of_64_bits(int(expr))
+
+
+def _of_64_bits(exact: int) -> Any:
+    return np.asarray(numerics.wrap(exact, i64), np.int64)
 
 
 def element_offsets(strides: Sequence[int], shape: Sequence[int], rest: Any, index: Any) -> Ints:
@@ -319,7 +324,7 @@ def element_offsets(strides: Sequence[int], shape: Sequence[int], rest: Any, ind
     total: Ints = np.zeros(tuple(shape), np.int64)
     for axis, stride in enumerate(strides):
         if stride:
-            total += (stride * np.arange(shape[axis], dtype=np.int64)).reshape(_along(axis, len(shape)))
+            total += (_of_64_bits(stride) * np.arange(shape[axis], dtype=np.int64)).reshape(_along(axis, len(shape)))
     for more in (rest, index):
         if more is not None:
             total += np.asarray(more).astype(np.int64)

@@ -6,14 +6,15 @@ TCM when all have; a write lands likewise. Does not know queues or hazards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.commands import Atomic, DmaRead, DmaWrite, Gather, Operand, Reg, Scatter, TensorHandle
-from kernbench.dtypes import DType, cast
+from kernbench.dtypes import DType, cast, i64, u64
+from kernbench.numerics import wrap
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import Part, affine_ints, place_number, whole_window
 from kernbench.sim.access_form import AccessForm, Resolved
@@ -116,13 +117,18 @@ def checked_range(handle: TensorHandle, address: int, strides: Sequence[int], ca
     return low, high
 
 
+def _wrapped(dtype: DType) -> Callable[[int], Any]:
+    return lambda exact: dtype.numpy.type(wrap(int(exact), dtype))
+
+
 def _other_reader(other: Operand | None, dtype: DType, dtypes: Sequence[DType]) -> Any:
     """What stopped lanes get, as a function of the registers, in the block's type."""
     if other is None:
         return None
     read = reader(other)
     floats = dtypes[other.index].is_float if isinstance(other, Reg) else isinstance(other, float)
-    wide = np.float64 if floats else np.int64
+    unsigned = isinstance(other, Reg) and dtypes[other.index].kind == "uint"
+    wide = np.float64 if floats else _wrapped(u64 if unsigned else i64)
     return lambda registers: cast(wide(read(registers)), dtype)
 
 

@@ -7,13 +7,12 @@ Knows bytes in memory and the binary format. Does not know launches or time; whe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernbench.binary import BinaryError, decode
-from kernbench.commands import CompositeTemplate, KernelBinary, OpSpec, Program, walk
+from kernbench.commands import KernelBinary, Program
 from kernbench.messages import KernelRef
-from kernbench.numerics import MICRO_OPS
+from kernbench.program_check import problems
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.memory import UNKNOWN, UNWRITTEN, MemoryMap
 from kernbench.sim.routing import AddressResolver
@@ -72,27 +71,9 @@ class ProgramStore:
                 program = decode(KernelBinary(code, symbols))
             except BinaryError as error:
                 raise DeviceFault("E_BINARY_CORRUPT", f"kernel `{name}`: {error}") from None
-            for problem in _incomplete_ops(program):
+            for problem in problems(program):
                 raise DeviceFault("E_BINARY_CORRUPT", f"kernel `{name}`: {problem}")
             self._programs[digest] = program
         if symbols and program.name != name:
             raise DeviceFault("E_KERNEL_UNKNOWN", f"kernel `{name}`: the code there is `{program.name}`")
         return program
-
-
-def _incomplete_ops(program: Program) -> Iterator[str]:
-    """Ops that no engine knows, or that lack an operand: a compiler writes none, but not every file is a compiler's."""
-    for node in walk(program.body):
-        if isinstance(node, CompositeTemplate):
-            yield from (problem for op in node.ops if (problem := _incomplete(op)) is not None)
-
-
-def _incomplete(op: OpSpec) -> str | None:
-    if op.kind == "gemm":
-        needed: tuple[str, ...] = ("a", "b", "m", "k", "n")
-    elif op.kind in MICRO_OPS:
-        needed = MICRO_OPS[op.kind].operands
-    else:
-        return f"no engine has the op `{op.kind}`"
-    missing = [name for name in needed if name not in op.operands and name not in op.extra]
-    return f"`{op.kind}` has no `{missing[0]}`" if missing else None
