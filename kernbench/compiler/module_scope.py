@@ -66,6 +66,8 @@ class ModuleScope:
     def __init__(self, module: ast.Module, walker: Walker, source: SourceText) -> None:
         self._walker = walker
         self._source = source
+        # Of a Python file's name all that is left is what it may be: what a kernel can use counts
+        self._alternatives = source.name.endswith(".py")
         self._names: dict[str, Entry] = dict(PYTHON_BUILTINS)
         self._classes: dict[str, dict[str, Entry]] = {}
         self.defined = tuple(function.name for function in module.functions)
@@ -73,12 +75,18 @@ class ModuleScope:
         for node in module.imports:
             self._import(node)
         for function in module.functions:
-            self._names[function.name] = FunctionValue(function.name, function, self)
+            self._put(function.name, FunctionValue(function.name, function, self))
         for constant in sorted((*module.constants, *module.classes), key=lambda item: item.span.line):
             if isinstance(constant, ast.ClassDef):
                 self._define_class(constant)
             else:
-                self._define(constant, self._names)
+                self._define(constant)
+
+    def _put(self, name: str, entry: Entry) -> None:
+        before = self._names.get(name)
+        is_alternative = self._alternatives and before is not None and before is not PYTHON_BUILTINS.get(name)
+        if not is_alternative or (isinstance(before, Foreign | Broken) and not isinstance(entry, Foreign | Broken)):
+            self._names[name] = entry
 
     def names(self) -> list[str]:
         return list(self._names)
@@ -105,8 +113,7 @@ class ModuleScope:
         """A constant of a class; None where `owner` is no class."""
         entry = self._names.get(owner)
         if isinstance(entry, Elsewhere) and entry.name is not None:
-            scope = self._file_scope(entry.path, entry.name, at)
-            return None if scope is None else scope.read_member(entry.name, name, at)
+            return self._member_elsewhere(entry.path, entry.name, name, at)
         constants = self._classes.get(owner)
         if constants is None:
             return None
@@ -114,6 +121,16 @@ class ModuleScope:
             advice = did_you_mean(name, list(constants), f"constants of `{owner}`")
             raise fault("E_UNKNOWN_NAME", f"class `{owner}` has no constant `{name}`", at, "not found", help=advice)
         return _usable(f"{owner}.{name}", constants[name], at)
+
+    def _member_elsewhere(self, path: Path, owner: str, name: str, at: Place) -> Value | None:
+        reading, scope = self._walker.reading, self._file_scope(path, owner, at)
+        if scope is None or (path, owner) in reading:
+            return None
+        reading.add((path, owner))
+        try:
+            return scope.read_member(owner, name, at)
+        finally:
+            reading.remove((path, owner))
 
     def evaluate(self, node: ast.Expr) -> Value:
         """An expression among the file's own names: a parameter's default, a constant."""
@@ -137,7 +154,7 @@ class ModuleScope:
         else:
             module = node.module if node.alias or node.name else node.module.split(".")[0]
             value = imported(module if node.name is None else f"{module}.{node.name}")
-            self._names[node.bound] = self._elsewhere(node, module) if value is None else value
+            self._put(node.bound, self._elsewhere(node, module) if value is None else value)
 
     def _elsewhere(self, node: ast.Import, module: str) -> Elsewhere | Foreign:
         path = find_module(self._source, module)
@@ -237,25 +254,35 @@ class ModuleScope:
             known[library] = None if found is None else ModuleScope(found[0], self._walker, found[1])
         return known[library]
 
-    def _define(self, node: ast.Assign | ast.AnnAssign, into: dict[str, Entry]) -> None:
+    def _define(self, node: ast.Assign | ast.AnnAssign) -> None:
+        for name, entry in self._values(node).items():
+            self._put(name, entry)
+
+    def _values(self, node: ast.Assign | ast.AnnAssign) -> dict[str, Entry]:
+        """What each name of a constant's statement stands for."""
         targets = node.targets if isinstance(node, ast.Assign) else (node.target,)
         if node.value is None:
-            return
+            return {}
         scope = Scope()
-        try:
-            value = self.evaluate(node.value)
-            for target in targets:
-                assign(self._frame(scope), target, value)
-            into.update({name: found for name in scope if (found := scope.value(name)) is not None})
-        except (Fault, Silenced) as problem:
-            broken = Broken(problem if isinstance(problem, Fault) else None)
-            into.update(dict.fromkeys(assigned_names(node), broken))
+        with self._walker.log.trial() as told:
+            problem: Fault | Silenced | None = None
+            try:
+                value = self.evaluate(node.value)
+                for target in targets:
+                    assign(self._frame(scope), target, value)
+            except (Fault, Silenced) as found:
+                problem = found
+        if problem is None:
+            self._walker.log.accept(told)
+            return {name: entry for name in scope if (entry := scope.value(name)) is not None}
+        broken = Broken(problem if isinstance(problem, Fault) else None)
+        return dict.fromkeys(assigned_names(node), broken)
 
     def _define_class(self, node: ast.ClassDef) -> None:
         self._names[node.name] = node
         constants: dict[str, Entry] = {}
         for constant in node.constants:
-            self._define(constant, constants)
+            constants.update(self._values(constant))
         self._classes[node.name] = constants
 
 

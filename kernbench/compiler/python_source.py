@@ -71,7 +71,7 @@ class PythonFile:
         return cls(source, found)
 
     def kernels(self) -> list[str]:
-        return [name for name, node in self._found.nodes.items() if _is_kernel(node)]
+        return [name for name, nodes in self._found.nodes.items() if any(map(_is_kernel, nodes))]
 
     def names(self) -> tuple[str, ...]:
         """What a kernel of another file may import; `*` stands for what this file imports so."""
@@ -82,7 +82,7 @@ class PythonFile:
 
     def is_host_code(self, name: str) -> bool:
         """Whether a name is a function or class that no kernel can use."""
-        return name in self._found.nodes and not _is_readable(self._found.nodes[name])
+        return name in self._found.nodes and all(map(_is_host, self._found.nodes[name]))
 
     def take(self, roots: Iterable[str]) -> PythonKernels:
         """The definitions of some names and of everything that they use."""
@@ -111,37 +111,48 @@ def _python_tree(source: SourceText) -> python_ast.Module:
 class _Definitions:
     """What the file's names mean, as far as one can tell without running it."""
 
-    nodes: dict[str, _Definition] = field(default_factory=dict)
+    nodes: dict[str, list[_Definition]] = field(default_factory=dict)  # where it depends, all that it may be
     stars: list[_Definition] = field(default_factory=list)  # imports of all that a module has
 
     def read(self, body: Iterable[python_ast.stmt], *, certain: bool, in_function: bool) -> None:
-        """The later definition counts, as in Python, but of those under a condition the first."""
+        """The later definition counts, as in Python; of those under a condition all, the first before the others."""
         for statement in body:
             is_kernel = isinstance(statement, python_ast.FunctionDef) and _is_kernel(statement)
-            if isinstance(statement, _Definition) and (is_kernel or not in_function):
-                for name in _bound_names(statement):
-                    if name == "*":
-                        self.stars.append(statement)
-                    elif certain or name not in self.nodes:
-                        self.nodes[name] = statement
+            if isinstance(statement, _Definition) and (is_kernel or not in_function or not _is_host(statement)):
+                self._add(statement, certain)
             if isinstance(statement, python_ast.FunctionDef | python_ast.AsyncFunctionDef):
-                if not is_kernel:
+                if not is_kernel and any(map(_is_kernel, python_ast.walk(statement))):
                     self.read(statement.body, certain=False, in_function=True)
             elif not isinstance(statement, python_ast.ClassDef):
                 for block in _blocks(statement):
                     self.read(block, certain=False, in_function=in_function)
 
+    def _add(self, statement: _Definition, certain: bool) -> None:
+        for name in _bound_names(statement):
+            if name == "*":
+                self.stars.append(statement)
+            elif certain:
+                self.nodes[name] = [statement]
+            else:
+                self.nodes.setdefault(name, []).append(statement)
+
     def used_by(self, roots: Iterable[str]) -> list[_Definition]:
         """The definitions of the roots and of everything that they name, in the order of the file."""
         todo, seen = list(roots), set(roots)
         for name in todo:  # grows while it is walked
-            for used in _names_in(self.nodes[name]) if name in self.nodes else ():
-                if used in self.nodes and used not in seen and _is_readable(self.nodes[used]):
+            for used in (used for node in self._readable(name) for used in _names_in(node)):
+                if used in self.nodes and used not in seen:
                     seen.add(used)
                     todo.append(used)
-        found = [self.nodes[name] for name in todo if name in self.nodes]
+        found = (node for name in todo for node in self._readable(name))
         by_place = {(node.lineno, node.col_offset): node for node in (*found, *self.stars)}
         return [by_place[place] for place in sorted(by_place)]
+
+    def _readable(self, name: str) -> list[_Definition]:
+        """What a name may be, up to the first function: that can be used in any case."""
+        nodes = [node for node in self.nodes.get(name, ()) if not _is_host(node)]
+        functions = [index for index, node in enumerate(nodes) if isinstance(node, python_ast.FunctionDef)]
+        return nodes[: functions[0] + 1] if functions else nodes
 
 
 def _blocks(statement: python_ast.stmt) -> Iterator[list[python_ast.stmt]]:
@@ -168,11 +179,21 @@ def _bound_names(node: _Definition) -> Iterator[str]:
 
 
 def _names_in(node: _Definition) -> Iterator[str]:
-    """The names that a definition uses, decorators aside, in an order that is the same every time."""
-    skipped = {id(part) for decorator in _decorators(node) for part in python_ast.walk(decorator)}
-    for part in python_ast.walk(node):
-        if isinstance(part, python_ast.Name) and id(part) not in skipped:
-            yield part.id
+    """The names that a definition uses, decorators and a kernel's own aside, in the same order every time."""
+    if not isinstance(node, python_ast.FunctionDef):
+        skipped = {id(part) for decorator in _decorators(node) for part in python_ast.walk(decorator)}
+        yield from (part.id for part in _names(node) if id(part) not in skipped)
+        return
+    heads = (node.args, node.returns) if node.returns is not None else (node.args,)
+    yield from (part.id for head in heads for part in _names(head))
+    names = [part for statement in node.body for part in _names(statement)]
+    own = {part.id for part in names if isinstance(part.ctx, python_ast.Store)}
+    own |= {part.arg for part in python_ast.walk(node.args) if isinstance(part, python_ast.arg)}
+    yield from (part.id for part in names if part.id not in own)
+
+
+def _names(node: python_ast.AST) -> Iterator[python_ast.Name]:
+    return (part for part in python_ast.walk(node) if isinstance(part, python_ast.Name))
 
 
 def _decorators(node: python_ast.AST) -> list[python_ast.expr]:
@@ -201,15 +222,15 @@ def _is_constant(statement: python_ast.stmt) -> bool:
     return is_text or isinstance(statement, python_ast.Assign | python_ast.AnnAssign)
 
 
-def _is_readable(node: _Definition) -> bool:
+def _is_host(node: _Definition) -> bool:
     """Host functions are not read, nor classes that hold no constants."""
     match node:
         case python_ast.FunctionDef():
-            return _is_kernel(node)
+            return not _is_kernel(node)
         case python_ast.ClassDef(body=body):
-            return any(map(_is_constant, body))
+            return not any(map(_is_constant, body))
         case _:
-            return True
+            return False
 
 
 class _Offsets:

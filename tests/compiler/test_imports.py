@@ -50,6 +50,7 @@ def wrong(folder: Path, imports: str, value: str) -> Diagnostic:
         ("import pkg.ops.utils as u\n", "u.double(i)"),
         ("from ..again import double\n", "double(i)"),
         ("from ..again import renamed\n", "renamed(i)"),
+        ("try:\n    from torch import double\nexcept ImportError:\n    from .utils import double\n", "double(i)"),
         ("try:\n    from .utils import double\nexcept ImportError:\n    double = None\n", "double(i)"),
     ],
 )
@@ -125,6 +126,7 @@ def test_what_is_not_used_may_be_wrong(tmp_path: Path) -> None:
         ("from .utils import absent\n", "absent(i)", "E_UNKNOWN_NAME", "has no `absent`"),
         ("from . import utils\n", "utils.absent(i)", "E_UNKNOWN_NAME", "`.utils` (file `utils.py`) has no `absent`"),
         ("from .utils import circle\n", "circle(i)", "E_UNKNOWN_NAME", "in a circle"),
+        ("from .utils import circle\n", "circle.x(i)", "E_UNKNOWN_NAME", "in a circle"),
         ("from .elsewhere import f\n", "f(i)", "E_FOREIGN_NAME", "imported from `.elsewhere`"),
         ("from .broken import f\n", "f(i)", "E_SYNTAX", "no Python"),
         ("from .binary import f\n", "f(i)", "E_SOURCE_ENCODING", "not UTF-8"),

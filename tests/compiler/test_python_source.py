@@ -8,6 +8,7 @@ from kernbench.compiler import ast
 from kernbench.compiler.python_source import parse_file, take_kernels
 from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import KernBenchError, Sink
+from kernbench.kernel import make_kernel
 
 HOST = '''\
 """Host documentation."""
@@ -79,7 +80,7 @@ def test_all_kernels_with_what_they_use() -> None:
     module = read(HOST)
 
     assert ["helper", "kernel", "nested", "inner"] == [function.name for function in module.functions]
-    assert ["A", "B", "C", "TABLE", "D"] == constants(module)
+    assert ["libdevice", "A", "B", "C", "TABLE", "D"] == constants(module)
     assert ["tl", "libdevice"] == [item.bound for item in module.imports]
     assert ["Kind"] == [item.name for item in module.classes]
     assert 2 == len(module.classes[0].constants)
@@ -123,12 +124,12 @@ def test_nothing_of_the_host_code_is_left() -> None:
     assert len(HOST) == len(text) and HOST.count("\n") == text.count("\n")
 
 
-def test_the_later_definition_counts_but_of_conditional_ones_the_first() -> None:
+def test_the_later_definition_counts_but_conditional_ones_are_all_kept() -> None:
     kernels = "@jit\ndef k():\n    return N + M\n@jit\ndef k(a):\n    return N + M\n"
     module = read("if x:\n    N = 1\nelse:\n    N = 2\nM = 1\nM = 2\n" + kernels)
 
     assert [1] == [len(function.params) for function in module.functions]
-    assert [1, 2] == [c.value.value for c in module.constants if isinstance(c.value, ast.Constant)]
+    assert [1, 2, 2] == [c.value.value for c in module.constants if isinstance(c.value, ast.Constant)]
 
 
 def test_errors_stand_at_their_place_in_the_file() -> None:
@@ -164,3 +165,46 @@ def test_a_kernel_file_is_read_as_it_is() -> None:
 
     assert ["k"] == [function.name for function in module.functions]
     assert ["R_DECORATOR_SKIPPED"] == [found.code for found in sink.diagnostics]
+
+
+ALTERNATIVES = """\
+import torch
+import triton
+import triton.language as tl
+try:
+    from torch.nowhere import SCALE
+except ImportError:
+    SCALE = {second}
+x = torch.rand(torch.seed(), other, dtype=torch.half)
+
+def make():
+    import triton.language as tl2
+    import helpers
+    WIDTH = 16
+    @triton.jit
+    def inner(x_ptr):
+        x = tl2.arange(0, WIDTH)
+        tl.store(x_ptr + x, x * SCALE)
+"""
+
+
+def test_of_what_a_name_may_be_the_first_that_a_kernel_can_use_counts() -> None:
+    kernel = SourceText.from_text("host.py", ALTERNATIVES.format(second="torch.seed()\nelse:\n    SCALE = 3"))
+
+    residual = make_kernel(kernel).specialise({"x_ptr": "*fp32"}).residual
+
+    plain = kernel.text.replace("x * SCALE", "x * 0x003")
+    assert (
+        residual.body
+        == make_kernel(SourceText.from_text("host.py", plain)).specialise({"x_ptr": "*fp32"}).residual.body
+    )
+
+
+def test_where_none_can_be_used_the_first_is_told() -> None:
+    kernel = SourceText.from_text("host.py", ALTERNATIVES.format(second="torch.seed()"))
+
+    with pytest.raises(KernBenchError) as caught:
+        make_kernel(kernel).specialise({"x_ptr": "*fp32"})
+
+    assert ["E_FOREIGN_NAME"] == [each.code for each in caught.value.diagnostics if each.severity == "error"]
+    assert "`SCALE` is imported from `torch.nowhere`" in caught.value.diagnostics[0].message
