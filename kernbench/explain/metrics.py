@@ -26,7 +26,7 @@ _KEYS: dict[str, str] = {
         over, `dma_read` and `dma_write` the channels while they drain, `fetch` and `store` the ports of PE_GEMM.
     """,
     "links": """
-        Links and HBM slices that carried anything during the launch, busiest first: `name`, `bytes`, `utilization`.
+        Links and HBM slices that carried anything from barrier to end, busiest first: `name`, `bytes`, `utilization`.
     """,
     "bound_by": "What bounds the run, in words; see the topic of that name.",
     "terms_ns": "The terms of `total_ns`; see `kernbench explain terms`.",

@@ -93,6 +93,7 @@ class GraphEngine:
         self._handles: dict[tuple[str, str], Handle] = {}
         self._queues: dict[str, deque[Callable[[], None]]] = {}
         self._open: dict[int, Handle] = {}
+        self._before: dict[int, Busy] = {}  # of launches that have started
         self._times: dict[int, LaunchTimes] = {}
         self._stopped: DeviceFault | None = None
 
@@ -195,20 +196,26 @@ class GraphEngine:
         handle.started_ps = self.now_ps
         _, io_cpu = self._entry_points(launch)
         request = self.device.log.intern("/".join(handle.key))
-        respond = partial(self._respond, handle, launch.target_sip, request, Busy.sample(self.device))
+        respond = partial(self._respond, handle, launch.target_sip, request)
 
         def arrive() -> None:
             self._record("launch", io_cpu, handle.started_ps, handle, launch.wire_bytes)
-            self.device.io_cpus[io_cpu].receive(launch, request, symbols, respond)
+            self.device.io_cpus[io_cpu].receive(launch, request, symbols, partial(self._starts, handle), respond)
 
         self._memory.travel(handle, self._ways.to_io_cpu(launch.target_sip), launch.wire_bytes, arrive)
 
-    def _respond(self, handle: Handle, sip: int, request: int, before: Busy, report: LaunchReport) -> None:
+    def _starts(self, handle: Handle) -> None:
+        """What was at work up to here, code fetches too, does not count as the launch's."""
+        self._before[handle.number] = Busy.sample(self.device)
+
+    def _respond(self, handle: Handle, sip: int, request: int, report: LaunchReport) -> None:
         """Everything about a launch has ended: its completion leaves `io_cpu`."""
         handle.route.stretch(self.now_ps)
         handle.results = report.results
         fault = report.fault or self._races(request)
-        self._times[handle.number] = LaunchTimes(report, request, Busy.sample(self.device) - before)
+        before = self._before.pop(handle.number, None)
+        busy = Busy() if before is None else Busy.sample(self.device) - before
+        self._times[handle.number] = LaunchTimes(report, request, busy)
         back = partial(self._complete, handle, fault)
         self._memory.travel(handle, self._ways.from_io_cpu(sip), 0, back, joined=True)
 

@@ -65,6 +65,7 @@ class _Job:
 
     launch: KernelLaunch
     id: LaunchId
+    starting: Callable[[], None]
     respond: Callable[[LaunchReport], None]
     deployed: Deployed
     contexts: dict[Tag, LaunchContext]
@@ -100,9 +101,17 @@ class IoCpu(Component):
         self._jobs: dict[int, _Job] = {}
 
     def receive(
-        self, launch: KernelLaunch, request: int, symbols: bytes, respond: Callable[[LaunchReport], None]
+        self,
+        launch: KernelLaunch,
+        request: int,
+        symbols: bytes,
+        starting: Callable[[], None],
+        respond: Callable[[LaunchReport], None],
     ) -> None:
-        """Take a launch that has arrived; `respond` is called once, when everything about it has ended."""
+        """Take a launch that has arrived.
+
+        `starting` is called when its PEs are idle and have the code; `respond` once, when all of it has ended.
+        """
         now = self.clock.now
         try:
             check_targets(launch, self._ports.limits)
@@ -112,7 +121,8 @@ class IoCpu(Component):
         except DeviceFault as fault:
             respond(LaunchReport(fault, now))
             return
-        job = _Job(launch, LaunchId(*launch.key, request), respond, deployed, contexts, LaunchReport(None, now))
+        launch_id, report = LaunchId(*launch.key, request), LaunchReport(None, now)
+        job = _Job(launch, launch_id, starting, respond, deployed, contexts, report)
         self._jobs[request] = job
         self._ports.pool.claim((self.topology_index, request), contexts, partial(self._granted, job))
 
@@ -164,6 +174,7 @@ class IoCpu(Component):
         now = self.clock.now
         barrier = now + max(self._dispatch_ps(tag) for tag in job.contexts)
         job.report = replace(job.report, resident_ps=now, barrier_ps=barrier)
+        job.starting()
         by_cube: dict[Cube, dict[Tag, LaunchContext]] = {}
         for tag, context in job.contexts.items():
             by_cube.setdefault(tag[:2], {})[tag] = context
@@ -250,16 +261,18 @@ def summed_failure(results: Results, tell_all: bool, nodes: Mapping[Tag, PeNode]
     more = [fault.told for fault in others[: MAX_FAILURES_TOLD - 1]]
     untold = len(others) - len(more)
     tail = [f"and {untold} more"] if untold else []
-    return DeviceFault(first.code, first.message, first.span, (*more, *tail))
+    return DeviceFault(first.code, first.message, first.span, (*more, *tail), first.help)
 
 
 def _with_cause(fault: DeviceFault, failed: DeviceFault | None) -> DeviceFault:
     """A launch that stands still since one of its PEs failed: the failure comes first."""
     if failed is None:
         return fault
-    return DeviceFault(failed.code, failed.message, failed.span, (*failed.more, fault.told))
+    return DeviceFault(failed.code, failed.message, failed.span, (*failed.more, fault.told), failed.help)
 
 
 def _fault_of(tag: Tag, result: PeResult) -> DeviceFault:
     assert result.error_code is not None, "a failure has a code"
-    return DeviceFault(result.error_code, f"sip{tag[0]}.cube{tag[1]}.pe{tag[2]}: {result.message}", result.span)
+    return DeviceFault(
+        result.error_code, f"sip{tag[0]}.cube{tag[1]}.pe{tag[2]}: {result.message}", result.span, help=result.help
+    )

@@ -58,6 +58,14 @@ def test_all_pes_start_their_body_at_one_instant() -> None:
     assert {record.src for record in host.engine.op_log.where(op_kind="scalar")} == {"k.tl:7:5"}
 
 
+def test_what_is_at_work_before_the_barrier_is_not_the_launchs() -> None:
+    """The code that PEs fetch does not count as what the links carried from barrier to end."""
+    host, handle = launch(program(COUNT))
+
+    assert host.engine.op_log.where(op_kind="code_fetch")
+    assert () == host.engine.summary(handle).links
+
+
 def test_a_failed_assert_stops_the_endless_work_of_the_others() -> None:
     host, handle = launch(program(*fails_on(13), ENDLESS))
 
