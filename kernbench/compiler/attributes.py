@@ -73,6 +73,8 @@ def attribute(builder: Builder, value: Value, name: str, at: Place) -> Value:
         return transposed(Call(builder, "T", at), value)
     if name in _METHODS:
         return BoundMethod(name, value)
+    if f"operator.{name}" in BUILTINS:
+        return BoundMethod(f"operator.{name}", value)
     raise _unknown(value, name, [*_DATA, "T", *_METHODS], at)
 
 
@@ -149,6 +151,8 @@ def _of_type(value: DTypeValue, name: str, at: Place) -> Value:
     dtype = value.dtype
     if name in TYPE_METHODS:
         return BoundMethod(f"type.{name}", value)
+    if name == "value":
+        return value  # of a constexpr
     if name == "scalar":
         return DTypeValue(dtype.element) if isinstance(dtype, BlockType) else value
     if name in ("element_ty", "dtype") and isinstance(dtype, PointerType | BlockType):

@@ -9,7 +9,7 @@ from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.conversions import cast, require_numbers, to_runtime
 from kernbench.compiler.faults import fault
 from kernbench.compiler.promotion import common_type, result_type
-from kernbench.compiler.values import FALSE, NONE, Const, TupleValue, Value, element_type, type_text
+from kernbench.compiler.values import FALSE, NONE, TRUE, Const, TupleValue, Value, element_type, type_text
 from kernbench.dtypes import DType, bf16, fp32
 
 IGNORE_NAN = Const("none")  # the default of `propagate_nan`: a NaN loses
@@ -111,6 +111,24 @@ def clamp(call: Call, x: Value, min: Value, max: Value, propagate_nan: Value = I
         help = "write tl.minimum(tl.maximum(x, low), high)"
         raise fault("E_OPERAND_TYPE", f"tl.clamp takes floats, {type_text(x)} is given", call.at, help=help)
     return elementwise(call.builder, kind, tuple(values), dtype, call.at)
+
+
+def _register_operator(operator: str, *names: str, doc: str) -> None:
+    def apply(call: Call, x: Value, y: Value, sanitize_overflow: Value = TRUE) -> Value:
+        return operators.binary(call.builder, operator, x, y, call.at)
+
+    apply.__doc__ = doc
+    builtin(*names)(apply)
+
+
+_register_operator("+", "add", "operator.__add__", doc="The operator `+` as a function; integers wrap.")
+_register_operator("-", "sub", "operator.__sub__", doc="The operator `-` as a function; integers wrap.")
+_register_operator("*", "mul", "operator.__mul__", doc="The operator `*` as a function; integers wrap.")
+for _operator, _name in (
+    ("/", "truediv"), ("//", "floordiv"), ("%", "mod"), ("<<", "lshift"), (">>", "rshift"), ("&", "and"), ("|", "or"),
+    ("^", "xor"),
+):  # fmt: skip
+    _register_operator(_operator, f"operator.__{_name}__", doc=f"The operator `{_operator}` as a method.")
 
 
 @builtin("fma")

@@ -20,6 +20,23 @@ def expand_dims(call: Call, input: Value, axis: Value) -> Value:
     return input
 
 
+@builtin("unsqueeze")
+def unsqueeze(call: Call, x: Value, dim: Value) -> Value:
+    """Put an axis of extent 1 before the axis `dim`."""
+    return expand_dims(call, x, dim)
+
+
+@builtin("squeeze")
+def squeeze(call: Call, x: Value, dim: Value) -> Value:
+    """Take away the axis `dim`, whose extent is 1."""
+    shape = shape_of(x)
+    axis = shapes.check_axis(call.integer(dim, "dim"), len(shape), call.at)
+    if shape[axis] != 1:
+        message = f"axis {axis} of {type_text(x)} has {shape[axis]} elements, {call.name} takes away one of 1"
+        raise fault("E_BAD_AXIS", message, call.at, about=x)
+    return shapes.reshape(call.builder, x, shape[:axis] + shape[axis + 1 :], call.at)
+
+
 @builtin("broadcast_to")
 def broadcast_to(call: Call, input: Value, *shape: Value) -> Value:
     return shapes.broadcast_to(call.builder, input, _shape(call, shape), call.at)
