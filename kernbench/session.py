@@ -342,7 +342,9 @@ class _Launch:
         fault = handle.fault
         if fault is None or fault.span is None:
             return failure
-        return Diagnostic(fault.code, fault.message, self.kernel.source.label(fault.span), notes=fault.more)
+        return Diagnostic(
+            fault.code, fault.message, self.kernel.source.label(fault.span), notes=fault.more, help=fault.help
+        )
 
     def _value(self, param: str) -> DeviceTensor | ScalarArg:
         if param in self.tensors:

@@ -70,11 +70,12 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         code="E_OUT_OF_BOUNDS",
         story="""
             A load or store reaches outside of its tensor. On other machines it would read or overwrite whatever lies
-            there; here it ends the run, with the bytes, the tensor, the PE and the kernel's line. Most often a mask
-            is missing in the last block.
+            there; here it ends the run, with the bytes, the tensor and its dimension, the PE and the kernel's line.
+            Most often a mask is missing in the last block.
         """,
         wrong=KernelRun(_MASKED.replace(", mask=i < n", ""), _bench(60, 60)),
-        says="sip0.cube0.pe0: bytes 0 to 255 of tensor `x_ptr` are out of bounds, it holds 240 bytes",
+        says="sip0.cube0.pe0: bytes 0 to 255 of tensor `x_ptr` are out of bounds, it holds 240 bytes: "
+        "dimension 0 of [60] is left at index 63, 4 beyond its last",
         right=KernelRun(_MASKED, _bench(60, 60)),
     ),
     Explanation(

@@ -23,6 +23,7 @@ from kernbench import numerics
 from kernbench.address_map import MAX_OFFSET
 from kernbench.commands import Affine, AxisIndex, IndexExpr, IndexOp, Int, Reg
 from kernbench.dtypes import i64
+from kernbench.sim.bounds import Axis
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.windows import Pieces, Window, Windows
 
@@ -134,6 +135,10 @@ class BoxForm:
         self._charged: dict[int, int] = {}
         self._words: dict[int, Ints] = {}
 
+    @property
+    def axes(self) -> list[Axis]:
+        return [Axis(stride, extent) for stride, extent in zip(self.strides, self.extents, strict=True)]
+
     def _axes(self) -> list[tuple[int, int]]:
         """(stride in bytes, extent) of the axes along which it really moves, smallest stride first."""
         pairs = zip(self.strides, self.extents, strict=True)
@@ -225,7 +230,8 @@ def locate_box(windows: Windows, base: int, form: BoxForm, offset_bits: int) -> 
         check_int32(offset // form.itemsize + form.min_element, offset // form.itemsize + form.max_element)
     offset += form.delta
     cover = form.cover
-    window.check(offset, cover)
+    if offset < 0 or offset + cover > window.nbytes:
+        raise window.out_of_bounds(offset, cover, offset + form.origin, form.axes)
     if window.geometry.is_row_major:
         segments = window.segments(offset, cover)
         if len(segments) == 1:

@@ -19,6 +19,7 @@ class DeviceFault(Exception):
     message: str
     span: Span | None = None
     more: tuple[str, ...] = ()  # further failures of the same launch, each with its own place
+    help: str | None = None  # what the kernel's writer may do
 
     def __post_init__(self) -> None:
         assert self.code in ERRORS, f"{self.code} is not in the table of simulator errors"

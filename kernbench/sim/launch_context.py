@@ -60,3 +60,4 @@ class PeResult:
     exec_end_ps: int | None = None
     commands: int = 0
     aborted: bool = False
+    help: str | None = None

@@ -190,7 +190,8 @@ class WindowMaker:
             raise DeviceFault("E_LAUNCH_SHARDS", text)
         if sum(shard.nbytes for shard in shards) != nbytes:
             raise DeviceFault("E_LAUNCH_SHARDS", f"the shards of `{tensor.name}` on {_tag_text(tag)} do not touch")
-        return Window(tensor.name, geometry, [shard._replace(start=shard.start - start) for shard in shards])
+        local = [shard._replace(start=shard.start - start) for shard in shards]
+        return Window(tensor.name, geometry, local, elements=_own_elements(tensor.layout, nbytes))
 
     def _whole(self, index: int, tag: Tag) -> Window:
         """The whole tensor; of copies the nearest: this PE's, else one of its cube or SIP, else the first."""
@@ -201,8 +202,24 @@ class WindowMaker:
         if window is None:
             shards = [tensor.shards[chosen]] if tensor.replicated else tensor.shards
             why = "it is replicated, and a launch with a grid has one copy only" if tensor.replicated else ""
-            window = self._shared[key] = Window(tensor.name, _geometry(tensor.layout), shards, why)
+            window = self._shared[key] = Window(
+                tensor.name, _geometry(tensor.layout), shards, why, _elements(tensor.layout)
+            )
         return window
+
+
+def _elements(layout: TensorLayout) -> tuple[tuple[int, ...], int] | None:
+    """Shape and bytes of an element; None for what is one run of bytes."""
+    return (tuple(layout.shape), layout.itemsize) if layout.nbytes else None
+
+
+def _own_elements(layout: TensorLayout, nbytes: int) -> tuple[tuple[int, ...], int] | None:
+    """The same for a shard: the sharded dimension is shorter."""
+    dim = layout.dim or 0
+    row = layout.nbytes // layout.shape[dim] if layout.shape and layout.nbytes else 0
+    if not row or nbytes % row:
+        return None
+    return (*layout.shape[:dim], nbytes // row, *layout.shape[dim + 1 :]), layout.itemsize
 
 
 def _shards_by_tag(tensor: _Tensor) -> dict[Tag, list[Shard]]:

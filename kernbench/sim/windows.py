@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.address_map import WINDOW_BITS, decode_pa, window_base
+from kernbench.sim.bounds import Axis, overrun
 from kernbench.sim.faults import DeviceFault
 
 Ints = NDArray[np.int64]
@@ -93,7 +94,7 @@ class Window:
     """What one program sees of one tensor argument: the whole tensor, or this PE's own shard.
 
     `shards` are sorted, touch each other and cover the window. `read_only` says why stores are refused, or is
-    empty.
+    empty. `elements` is the shape and the bytes of an element, where they are known; faults are told in them.
     """
 
     __slots__ = (
@@ -101,6 +102,7 @@ class Window:
         "_slice_starts",
         "_starts",
         "_starts_list",
+        "elements",
         "geometry",
         "name",
         "nbytes",
@@ -108,8 +110,16 @@ class Window:
         "shards",
     )
 
-    def __init__(self, name: str, geometry: Geometry, shards: Sequence[Shard], read_only: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        geometry: Geometry,
+        shards: Sequence[Shard],
+        read_only: str = "",
+        elements: tuple[tuple[int, ...], int] | None = None,
+    ) -> None:
         self.name = name
+        self.elements = elements
         self.geometry = geometry
         self.nbytes = geometry.nbytes
         self.shards = tuple(sorted(shard for shard in shards if shard.nbytes))
@@ -124,11 +134,23 @@ class Window:
         if offset < 0 or offset + nbytes > self.nbytes:
             raise self.out_of_bounds(offset, nbytes)
 
-    def out_of_bounds(self, offset: int, nbytes: int) -> DeviceFault:
+    def out_of_bounds(
+        self, offset: int, nbytes: int, origin: int | None = None, axes: Sequence[Axis] | None = None
+    ) -> DeviceFault:
+        """`origin` is the byte of a box's first lane, and `axes` its sides in bytes; else it is a run of bytes."""
         held = f"holds {self.nbytes} bytes" if self.nbytes else "has no bytes on this PE"
         last = offset + nbytes - 1
         text = f"bytes {offset} to {last} of tensor `{self.name}` are out of bounds, it {held}"
-        return DeviceFault("E_OUT_OF_BOUNDS", text)
+        if self.elements is None or not self.nbytes:
+            return DeviceFault("E_OUT_OF_BOUNDS", text)
+        shape, size = self.elements
+        lanes = [Axis(size, -(-nbytes // size))] if axes is None else axes
+        found = overrun(
+            shape,
+            (offset if origin is None else origin) // size,
+            [Axis(stride // size, extent) for stride, extent in lanes if stride and extent > 1],
+        )
+        return DeviceFault("E_OUT_OF_BOUNDS", f"{text}: {found.text}", help=found.help)
 
     def segments(self, offset: int, nbytes: int) -> list[Segment]:
         """The places of one run of logical bytes, in logical order."""
