@@ -347,11 +347,10 @@ class _Check:
         if missing:
             yield f"`{op.kind}` has no `{missing[0]}`"
             return
-        before = len(found := [*self._math_parts(op, entry)])
-        yield from found
-        if before == 0:
-            yield from _attributes(op, entry)
-            yield from self._result(op, entry, head)
+        for part in (self._math_parts(op, entry), _attributes(op, entry), self._result(op, entry, head)):
+            if wrong := [*part]:
+                yield from wrong
+                return
 
     def _math_parts(self, op: OpSpec, entry: MicroOp) -> Problems:
         tiled = op.scope is not Scope.KERNEL
@@ -553,12 +552,12 @@ def _tile_shapes(op: OpSpec, head: OpSpec | None) -> Problems:
         yield f"`{op.kind}` needs whole blocks, and stands at the scope {op.scope.value}"
         return
     m, n = head.out.shape
-    for name, handle in op.operands.items():
-        if handle.is_accumulator:
+    for name, handle in (*op.operands.items(), ("out", op.out)):
+        if handle is None or handle.is_accumulator:
             continue
         lead, last = handle.shape[:-2], (1, *handle.shape)[-2:]
-        if len(handle.shape) == 1:
-            last = (1, n) if handle.shape[0] in (1, n, m) else (1, n + 1)
+        if len(handle.shape) == 1 and op.extra.get("bcast_axis") in (1, -1):
+            last = (handle.shape[0], 1)
         if len(lead) > 1 or last[0] > m or last[1] > n:
             yield f"`{name}` of `{op.kind}` has the shape {list(handle.shape)} beside a product of {[m, n]}"
 

@@ -139,6 +139,8 @@ def make_plan(ops: tuple[OpSpec, ...], spec: PeSpec) -> Plan:
     after = [i for i in behind if ops[i].scope is Scope.KERNEL]
     for index in k_ops:
         _check_groups(ops[index], int(ops[head].extra["k"]), spec.pe_gemm.tile.k)
+    for index in (*k_ops, *out_ops):
+        _check_cuts(ops[index], ops[head], (spec.pe_gemm.tile.m, spec.pe_gemm.tile.n))
     loop = _loop(ops, head, k_ops, out_ops, spec)
     return Plan(_whole(ops, range(head), spec), loop, k_ops, out_ops, _whole(ops, after, spec))
 
@@ -151,6 +153,25 @@ def _check_groups(op: OpSpec, k: int, native_k: int) -> None:
             if k % groups or (groups > 1 and k // groups % native_k):
                 message = f"operand `{name}` of `{op.kind}` has {groups} groups along k = {k}"
                 raise PlanError("E_K_GROUPS", f"{message}, which tiles of {native_k} would cross")
+
+
+def _check_cuts(op: OpSpec, head: OpSpec, native: tuple[int, int]) -> None:
+    """Every tile finds its part in what an op of tiles reads and writes."""
+    m, n = int(head.extra["m"]), int(head.extra["n"])
+    for name, handle in (*op.operands.items(), ("out", op.out)):
+        if handle is None or handle.is_accumulator:
+            continue
+        axes = tile_axes(handle, op.extra.get("bcast_axis"), op.scope, (m, n))
+        for place, (extent, along) in enumerate(zip(handle.shape, axes, strict=True)):
+            is_row = place == len(axes) - 2
+            needed = {
+                Along.M: m,
+                Along.N: n,
+                Along.TILE: min((m, n)[not is_row], native[not is_row]),
+            }.get(along, extent)
+            if extent < needed:
+                message = f"`{name}` of `{op.kind}` has {extent} elements along {'m' if is_row else 'n'}"
+                raise PlanError("E_BINARY_CORRUPT", f"{message}, a tile needs {needed}")
 
 
 def _whole(ops: tuple[OpSpec, ...], indices: range | list[int], spec: PeSpec) -> tuple[MathStage, ...]:

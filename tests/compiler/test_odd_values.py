@@ -43,3 +43,16 @@ def test_a_constexpr_that_is_a_function_is_no_value_of_a_listing() -> None:
         assert "E_WHICH_KERNEL" in str(error)
         return
     assert (("C", None),) == compiled.program.constexprs
+
+
+@pytest.mark.parametrize("grid", [(1,), None])
+def test_an_array_without_axes_is_a_tensor_of_one_element(grid: Any) -> None:
+    found = run("def k(x_ptr):\n    tl.store(x_ptr, tl.load(x_ptr) + 1)\n", {"x_ptr": np.array(2.0, np.float32)}, grid)
+
+    assert (3.0, ()) == (found["x_ptr"], found["x_ptr"].shape)
+
+
+def test_leaving_an_array_without_axes_is_told() -> None:
+    text = "def k(x_ptr):\n    tl.store(x_ptr + tl.arange(0, 16), 1.0)\n"
+
+    assert "E_OUT_OF_BOUNDS" == refused(text, {"x_ptr": np.array(2.0, np.float32)}).code
