@@ -342,9 +342,9 @@ class _Launch:
         fault = handle.fault
         if fault is None or fault.span is None:
             return failure
-        return Diagnostic(
-            fault.code, fault.message, self.kernel.source.label(fault.span), notes=fault.more, help=fault.help
-        )
+        text, help = fault.hint or ("", None)
+        label = self.kernel.source.label(fault.span, text)
+        return Diagnostic(fault.code, fault.message, label, notes=fault.more, help=help)
 
     def _value(self, param: str) -> DeviceTensor | ScalarArg:
         if param in self.tensors:

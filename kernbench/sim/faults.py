@@ -6,9 +6,17 @@ A fault is a result, carried up to the host as a failed completion. Does not kno
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kernbench.diagnostics import Span
 from kernbench.sim.errors import ERRORS
+
+
+class Hint(NamedTuple):
+    """What the kernel's writer reads beside the message: at the place itself, and what to do."""
+
+    label: str
+    help: str
 
 
 @dataclass
@@ -19,7 +27,7 @@ class DeviceFault(Exception):
     message: str
     span: Span | None = None
     more: tuple[str, ...] = ()  # further failures of the same launch, each with its own place
-    help: str | None = None  # what the kernel's writer may do
+    hint: Hint | None = None
 
     def __post_init__(self) -> None:
         assert self.code in ERRORS, f"{self.code} is not in the table of simulator errors"

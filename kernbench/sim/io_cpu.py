@@ -261,18 +261,18 @@ def summed_failure(results: Results, tell_all: bool, nodes: Mapping[Tag, PeNode]
     more = [fault.told for fault in others[: MAX_FAILURES_TOLD - 1]]
     untold = len(others) - len(more)
     tail = [f"and {untold} more"] if untold else []
-    return DeviceFault(first.code, first.message, first.span, (*more, *tail), first.help)
+    return DeviceFault(first.code, first.message, first.span, (*more, *tail), first.hint)
 
 
 def _with_cause(fault: DeviceFault, failed: DeviceFault | None) -> DeviceFault:
     """A launch that stands still since one of its PEs failed: the failure comes first."""
     if failed is None:
         return fault
-    return DeviceFault(failed.code, failed.message, failed.span, (*failed.more, fault.told), failed.help)
+    return DeviceFault(failed.code, failed.message, failed.span, (*failed.more, fault.told), failed.hint)
 
 
 def _fault_of(tag: Tag, result: PeResult) -> DeviceFault:
     assert result.error_code is not None, "a failure has a code"
     return DeviceFault(
-        result.error_code, f"sip{tag[0]}.cube{tag[1]}.pe{tag[2]}: {result.message}", result.span, help=result.help
+        result.error_code, f"sip{tag[0]}.cube{tag[1]}.pe{tag[2]}: {result.message}", result.span, hint=result.hint
     )

@@ -12,6 +12,7 @@ from typing import Literal
 from kernbench.commands import Program
 from kernbench.diagnostics import Span
 from kernbench.messages import Tag
+from kernbench.sim.faults import Hint
 from kernbench.sim.windows import Windows
 
 Mode = Literal["data", "timing"]
@@ -60,4 +61,4 @@ class PeResult:
     exec_end_ps: int | None = None
     commands: int = 0
     aborted: bool = False
-    help: str | None = None
+    hint: Hint | None = None

@@ -462,7 +462,7 @@ class PeCpu:
             error_code=None if fault is None else fault.code,
             message="" if fault is None else fault.message,
             span=None if fault is None else fault.span,
-            help=None if fault is None else fault.help,
+            hint=None if fault is None else fault.hint,
             failed_ps=self._failed_ps,
             exec_start_ps=start,
             exec_end_ps=None if start is None else now,

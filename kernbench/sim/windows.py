@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kernbench.address_map import WINDOW_BITS, decode_pa, window_base
 from kernbench.sim.bounds import Axis, overrun
-from kernbench.sim.faults import DeviceFault
+from kernbench.sim.faults import DeviceFault, Hint
 
 Ints = NDArray[np.int64]
 _HALF = 1 << (WINDOW_BITS - 1)
@@ -150,7 +150,7 @@ class Window:
             (offset if origin is None else origin) // size,
             [Axis(stride // size, extent) for stride, extent in lanes if stride and extent > 1],
         )
-        return DeviceFault("E_OUT_OF_BOUNDS", f"{text}: {found.text}", help=found.help)
+        return DeviceFault("E_OUT_OF_BOUNDS", text, hint=Hint(found.text, found.help))
 
     def segments(self, offset: int, nbytes: int) -> list[Segment]:
         """The places of one run of logical bytes, in logical order."""
