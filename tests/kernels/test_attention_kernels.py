@@ -53,7 +53,8 @@ def windowed(
 
 
 @pytest.mark.parametrize(
-    ("n_ctx", "window"), [(1, 1), (15, 13), (16, 16), (16, 1), (17, 17), (33, 15), (53, 1), (53, 17), (53, 1000)]
+    ("n_ctx", "window"),
+    [(1, 1), (15, 13), (16, 16), (16, 1), (17, 17), (33, 15), (53, 1), (53, 17), (53, 18), (53, 1000)],
 )
 def test_a_window_of_any_width_over_any_length(n_ctx: int, window: int) -> None:
     found, expected = windowed(n_ctx, window)
