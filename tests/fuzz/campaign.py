@@ -19,8 +19,6 @@ from tests.fuzz.judge import Verdict, judge
 from tests.fuzz.mutations import mutated
 from tests.fuzz.shrink import shrunk
 
-KEPT = 3  # examples of one failure
-
 
 def kernel_mutant(rng: Random) -> Case:
     return mutated(rng, rng.choice(shipped()))

@@ -132,8 +132,8 @@ def compiled(case: Case, opt_level: int) -> Kernel:
     return kb.compile(f"{path}::{case.function}" if case.function else path, opt_level=opt_level)
 
 
-def launched(case: Case, mode: str = "data", opt_level: int = 1) -> Run:
-    kernel = compiled(case, opt_level)
+def launched(case: Case, mode: str = "data", kernel: Kernel | None = None) -> Run:
+    kernel = kernel or compiled(case, 1)
     values = {
         name: value.copy(order="K") if isinstance(value, np.ndarray) else value
         for name, value in case.bound(kernel).items()
@@ -146,8 +146,9 @@ def judge(case: Case, compare: bool = True) -> Verdict:
     """With `compare`, a result must also be the one of the other mode and of the other optimisation level."""
 
     def work() -> Verdict:
-        run = launched(case)
-        difference = _difference(case, run) if compare else ""
+        kernel = compiled(case, 1)
+        run = launched(case, "data", kernel)
+        difference = _difference(case, kernel, run) if compare else ""
         if difference:
             return Verdict("failure", key=difference, detail=difference)
         return Verdict("result", tuple(sorted({each.code for each in run.diagnostics})))
@@ -155,16 +156,16 @@ def judge(case: Case, compare: bool = True) -> Verdict:
     return judged(work)
 
 
-def _difference(case: Case, run: Run) -> str:
+def _difference(case: Case, kernel: Kernel, run: Run) -> str:
     """What a run has different from the runs that should equal it."""
-    timing = _unless_refused(case, mode="timing")
+    timing = _unless_refused(lambda: launched(case, "timing", kernel))
     if isinstance(timing, KernBenchError):
         codes = {each.code for each in timing.diagnostics}
         if not codes <= TIMING_ONLY:
             return f"only timing mode says {', '.join(sorted(codes))}"
     elif _log(timing) != _log(run):
         return "the logs of both modes differ"
-    plain = _unless_refused(case, opt_level=0)
+    plain = _unless_refused(lambda: launched(case, "data", compiled(case, 0)))
     if isinstance(plain, KernBenchError):
         codes = {each.code for each in plain.diagnostics} - {"E_TCM_OVERFLOW", "E_COMMAND_LIMIT", "E_TIME_LIMIT"}
         return f"only -O 0 says {', '.join(sorted(codes))}" if codes else ""
@@ -174,9 +175,9 @@ def _difference(case: Case, run: Run) -> str:
     return ""
 
 
-def _unless_refused(case: Case, **options: Any) -> Run | KernBenchError:
+def _unless_refused(work: Callable[[], Run]) -> Run | KernBenchError:
     try:
-        return launched(case, **options)
+        return work()
     except KernBenchError as error:
         return error
 
