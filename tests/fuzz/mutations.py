@@ -177,7 +177,9 @@ def _cut(rng: Random, text: str) -> str:
 
 
 def _places(text: str, kinds: tuple[type[ast.AST], ...]) -> list[tuple[int, int]]:
-    """Where nodes of these kinds begin and end in the text; none where Python cannot read it."""
+    """Where nodes of these kinds begin and end in the text; none where Python cannot read it, or counts other lines."""
+    if "\r" in text:
+        return []
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
