@@ -8,12 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernbench.data_files import data_dir
-from kernbench.kernel import Kernel
+from kernbench.kernel import Kernel, read_kernel_file
 from kernbench.runtime.arguments import TensorDescriptor
 from kernbench.runtime.bench import BenchCase, case_names, load_bench
 from kernbench.runtime.placement import Placement
@@ -67,8 +68,7 @@ def shipped() -> tuple[Case, ...]:
 def of_bench(bench: BenchCase) -> Case:
     """A case of a bench file, on few programs."""
     file, _, function = bench.kernel.partition("::")
-    with open(file, encoding="utf-8") as opened:
-        text = opened.read()
+    text = read_kernel_file(Path(file)).text
     arrays = bench.arrays()
     described = {
         name: TensorDescriptor(arrays[name], spec.descriptor)

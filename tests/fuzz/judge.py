@@ -36,6 +36,7 @@ WITHOUT_PLACE = {
     "E_ARG_TYPE", "E_ARG_DTYPE", "E_ARG_RANGE", "E_ARG_STRIDES", "E_GRID", "E_PLACEMENT", "E_HBM_FULL",
     "E_TIME_LIMIT", "E_COMMAND_LIMIT", "E_WALL_LIMIT", "E_UNKNOWN_KERNEL",
     "E_TOO_MANY_ERRORS", "E_YAML_EMPTY", "E_YAML_FILE",
+    "E_TOPO_NOT_FOUND", "E_KERNEL_UNREADABLE",
 }  # fmt: skip
 # A run without values may end at these where the run with values goes through.
 TIMING_ONLY = {"E_TIMING_NEEDS_DATA", "E_WALL_LIMIT"}
