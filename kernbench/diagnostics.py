@@ -160,8 +160,22 @@ class Sink:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was most likely meant to be, or None."""
-    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    found = difflib.get_close_matches(name, sorted(known), n=5, cutoff=0.6)
+    return min(found, key=lambda near: _slips(name, near)) if found else None
+
+
+def _slips(name: str, meant: str) -> int:
+    """How far the hand slipped: 2 for a letter left out, added or changed, 1 for two that are swapped."""
+    rows = [[2 * j for j in range(len(meant) + 1)]]
+    for i, letter in enumerate(name, 1):
+        row = [2 * i]
+        for j, other in enumerate(meant, 1):
+            ways = [rows[-1][j] + 2, row[-1] + 2, rows[-1][j - 1] + 2 * (letter != other)]
+            if i > 1 and j > 1 and letter == meant[j - 2] and name[i - 2] == other:
+                ways.append(rows[-2][j - 2] + 1)
+            row.append(min(ways))
+        rows.append(row)
+    return rows[-1][-1]
 
 
 def did_you_mean(name: str, known: Sequence[str], what: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from kernbench.commands import Target
 from kernbench.compiler import ast
 from kernbench.compiler.faults import Fault
+from kernbench.compiler.fitting import with_advice
 from kernbench.compiler.kernel_select import select_kernel
 from kernbench.compiler.pipeline import PASSES, CompiledKernel, check_pass_names, compile_kernel
 from kernbench.compiler.python_source import parse_file
@@ -82,6 +83,19 @@ class Kernel:
         binary yet."""
         known = {**self.constexprs, **(constexprs or {})}
         where = self.options.target or target
+        try:
+            return self._specialised(signature, known, where)
+        except KernBenchError as wrong:
+            if where is None:
+                raise
+            name, level = self.name, self.options.opt_level
+            raise with_advice(
+                wrong, known, lambda smaller: compile_kernel(self.source, name, smaller, signature, where, level)
+            ) from None
+
+    def _specialised(
+        self, signature: Mapping[str, str], known: Mapping[str, Any], where: Target | None
+    ) -> CompiledKernel:
         types = (tuple(sorted(signature.items())), tuple(sorted((n, _identity(v)) for n, v in known.items())))
         dumps = self.options.dump_after
         if (types, None) not in self._cache:

@@ -142,3 +142,20 @@ def test_advice_names_the_nearest_or_all() -> None:
     assert "did you mean `sum`?" == did_you_mean("sun", ["max", "sum"], "functions")
     assert "functions are max, sum" == did_you_mean("qqq", ["sum", "max"], "functions")
     assert "there are no functions" == did_you_mean("x", [], "functions")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("tahn", "tanh"),
+        ("lod", "load"),
+        ("exq", "exp"),
+        ("stroe", "store"),
+        ("BLOCK_SZIE", "BLOCK_SIZE"),
+        ("zzz", None),
+    ],
+)
+def test_the_nearest_name_is_the_one_that_the_hand_meant(name: str, meant: str | None) -> None:
+    known = ["tan", "tanh", "log", "load", "exp", "exp2", "store", "sort", "BLOCK", "BLOCK_SIZE"]
+
+    assert meant == nearest(name, known)

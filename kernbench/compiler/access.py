@@ -73,6 +73,7 @@ def pointer_expected(function: str, value: Value, at: Place) -> Fault:
         f"{function} needs a pointer, {type_text(value)} is given",
         at,
         help="add the offset to a pointer parameter of the kernel, for example x_ptr + offsets",
+        about=value,
     )
 
 
@@ -250,4 +251,5 @@ def block_with_scalar(function: str, what: str, value: Value, at: Place) -> Faul
         f"`{what}` of {function} is {type_text(value)}, but the pointer is a single one",
         at,
         help="add a block of offsets to the pointer, for example tl.arange(0, N)",
+        about=value,
     )

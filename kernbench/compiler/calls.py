@@ -6,12 +6,12 @@ not what a builtin does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
 
 from kernbench.compiler import ast
-from kernbench.compiler.faults import fault
+from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame
 from kernbench.compiler.live_names import handed_names
 from kernbench.compiler.module_scope import ModuleScope
@@ -19,7 +19,7 @@ from kernbench.compiler.residual import BlockRegion, Place
 from kernbench.compiler.returns import Returns, may_exit
 from kernbench.compiler.scope import Binding, Scope
 from kernbench.compiler.statements import check, result_with_written, take_result, text_of
-from kernbench.compiler.values import ERROR, NONE, Block, BuiltinValue, FunctionValue, Value
+from kernbench.compiler.values import ERROR, NONE, Block, BuiltinValue, FunctionValue, TupleValue, Value
 from kernbench.diagnostics import did_you_mean
 
 MAX_INLINE_DEPTH = 32
@@ -39,7 +39,11 @@ def evaluate_call(frame: Frame, node: ast.Call) -> Value:
         return inline(frame, node, function, args, kwargs)
     frame.builder.updates.clear()
     frame.builder.apply = partial(_apply, frame, node, count())
-    value = frame.builder.call_builtin(function, args, kwargs, frame.at(node.span))
+    try:
+        value = frame.builder.call_builtin(function, args, kwargs, frame.at(node.span))
+    except Fault as wrong:
+        _blame_argument(wrong, node, values)
+        raise
     _rebind_written(frame, node)
     return value
 
@@ -54,6 +58,26 @@ def _apply(frame: Frame, node: ast.Call, counter: count[int], function: Value, a
         return inline(frame, node, function, args, {})
     finally:
         frame.path = path
+
+
+def _blame_argument(wrong: Fault, node: ast.Call, values: tuple[Value, ...]) -> None:
+    """Show the argument, or the item of a displayed one, that a mistake in this call is about."""
+    assert wrong.diagnostic.primary is not None
+    if wrong.about is None or wrong.diagnostic.primary.span != node.span:
+        return
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    for argument, value in _with_items(given, values):
+        if value is wrong.about:
+            wrong.point_at(argument.span)
+            return
+
+
+def _with_items(nodes: Iterable[ast.Expr], values: Iterable[Value]) -> Iterator[tuple[ast.Expr, Value]]:
+    """Each expression with its value; behind a displayed tuple or list its items."""
+    for node, value in zip(nodes, values, strict=False):
+        yield node, value
+        if isinstance(value, TupleValue) and isinstance(node, ast.Tuple | ast.List):
+            yield from _with_items(node.elements, value.items)
 
 
 def _rebind_written(frame: Frame, node: ast.Call) -> None:

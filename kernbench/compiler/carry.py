@@ -18,7 +18,8 @@ from kernbench.compiler.residual import BlockCarry, BlockRef, Instr, Place
 from kernbench.compiler.scope import Binding, Scope, Unusable
 from kernbench.compiler.structure import Key, Leaf
 from kernbench.compiler.unify import add_move, differences, join_key, join_values, same
-from kernbench.compiler.values import ERROR, Value, type_text
+from kernbench.compiler.values import ERROR, Value, element_type, shape_of, type_text
+from kernbench.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ class Carry:
             self.frame.at(binding.span),
             f"here it is {type_text(value)}",
             others=((before.span, f"before the loop it is {type_text(start)}"),),
-            help=f"give `{name}` its final type and shape before the loop, or use another name inside",
+            help=_type_advice(name, start, value),
         )
         self.frame.walker.log.add(found)
         self._after[name] = Binding(ERROR, binding.span)
@@ -258,3 +259,13 @@ class Carry:
             if binding is not None:
                 after.keep(name, binding)
         return after
+
+
+def _type_advice(name: str, start: Value, value: Value) -> str:
+    have, then = element_type(start), element_type(value)
+    if isinstance(have, DType) and isinstance(then, DType):
+        if shape_of(start) == shape_of(value):
+            return f"start `{name}` as {then.triton}, or cast what it gets in the loop: .to(tl.{have.triton})"
+        if shape_of(start) == ():
+            return f"start `{name}` as a block, for example tl.full({shape_of(value)}, 0, tl.{then.triton})"
+    return f"give `{name}` its final type and shape before the loop, or use another name inside"

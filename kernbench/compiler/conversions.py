@@ -32,6 +32,7 @@ from kernbench.compiler.values import (
     PtrBlock,
     Scalar,
     Shape,
+    TupleValue,
     Value,
     dtype_text,
     int_of,
@@ -41,6 +42,8 @@ from kernbench.compiler.values import (
 )
 from kernbench.dtypes import DType, fp32, fp64, i1, i32, i64, u32, u64
 from kernbench.numerics import evaluate_scalar, wrap
+
+READ_IT = "read what it points to with tl.load"  # where a pointer stands for the value that is meant
 
 SYMBOLIC = (i32, i64)  # the types of integer blocks that stay symbolic; narrower and unsigned ones wrap too often
 
@@ -101,7 +104,8 @@ def cast(emitter: Emitter, value: Value, dtype: DType | PointerType, at: Place, 
         case Pointer() | PtrBlock():
             return _address(emitter, value, dtype, at)
         case _:
-            raise fault("E_VALUE_EXPECTED", f"{type_text(value)} cannot become {dtype.triton}", at)
+            message = f"{type_text(value)} cannot become {dtype.triton}"
+            raise fault("E_VALUE_EXPECTED", message, at, help=_value_help(value), about=value)
 
 
 def cast_scalar(emitter: Emitter, value: Scalar, dtype: DType, at: Place, name: str = "") -> Scalar:
@@ -176,8 +180,9 @@ def _cast_mask(emitter: Emitter, value: MaskValue, dtype: DType, at: Place) -> V
 def _address(emitter: Emitter, value: Pointer | PtrBlock, dtype: DType, at: Place) -> Value:
     """A pointer as the integer that it is."""
     if dtype.bits != 64 or dtype.is_float:
-        help = "a pointer is 64 bits wide: cast it to tl.int64"
-        raise fault("E_VALUE_EXPECTED", f"a pointer cannot become {dtype.triton}", at, type_text(value), help=help)
+        help = f"{READ_IT}; as a number, a pointer is a tl.int64"
+        message = f"a pointer cannot become {dtype.triton}"
+        raise fault("E_VALUE_EXPECTED", message, at, type_text(value), help=help, about=value)
     if isinstance(value, Pointer):
         return Scalar(operand_of(value.address), dtype)
     size, offsets = value.element.nbytes, value.offsets
@@ -231,10 +236,11 @@ def dense(emitter: Emitter, value: Value, at: Place, name: str = "") -> BlockRef
                 "E_VALUE_EXPECTED",
                 f"{type_text(value)} is used where values are needed",
                 at,
-                help="read what it points to with tl.load",
+                help=READ_IT,
+                about=value,
             )
         case _:
-            raise fault("E_BLOCK_EXPECTED", f"a block is needed, {type_text(value)} is given", at)
+            raise fault("E_BLOCK_EXPECTED", f"a block is needed, {type_text(value)} is given", at, about=value)
 
 
 def _dense_int(emitter: Emitter, value: IntBlock, at: Place, name: str) -> BlockRef:
@@ -295,7 +301,7 @@ def scalar_of(emitter: Emitter, value: Value, at: Place, what: str = "a scalar")
     if isinstance(value, Scalar):
         return value
     code = "E_SCALAR_EXPECTED" if is_block(value) else "E_VALUE_EXPECTED"
-    raise fault(code, f"{what} is needed, {type_text(value)} is given", at)
+    raise fault(code, f"{what} is needed, {type_text(value)} is given", at, help=_value_help(value), about=value)
 
 
 def scalar_operand(emitter: Emitter, value: Value, at: Place) -> tuple[Operand, DType]:
@@ -344,6 +350,16 @@ def require_numbers(at: Place, *values: Value) -> None:
             continue
         if isinstance(value, Const) and isinstance(value.value, bool | int | float):
             continue
-        is_pointer = isinstance(value, Pointer | PtrBlock)
-        help = "read what it points to with tl.load" if is_pointer else None
-        raise fault("E_VALUE_EXPECTED", f"a number is needed, {type_text(value)} is given", at, help=help)
+        message = f"a number is needed, {type_text(value)} is given"
+        raise fault("E_VALUE_EXPECTED", message, at, help=_value_help(value), about=value)
+
+
+def _value_help(value: Value) -> str | None:
+    """How to come from what is no number to the numbers that were meant."""
+    match value:
+        case Pointer() | PtrBlock():
+            return READ_IT
+        case TupleValue():
+            return "take one of its values, for example t[0], or unpack it: a, b = t"
+        case _:
+            return None

@@ -6,18 +6,30 @@ helpers, and goes on with the next statement. Does not know what went wrong, nor
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernbench.compiler.errors import error
 from kernbench.compiler.residual import Place
 from kernbench.diagnostics import Diagnostic, Label, Span
 
 
 class Fault(Exception):
-    """One user mistake. `diagnostic` has no source lines yet; `calls` are the inlined calls around it, inner first."""
+    """One user mistake. `diagnostic` has no source lines yet; `calls` are the inlined calls around it, inner first.
 
-    def __init__(self, diagnostic: Diagnostic, calls: tuple[Span, ...] = ()) -> None:
+    `about` is the value that is to blame: where it is an argument of a call, the walker shows that argument.
+    """
+
+    def __init__(self, diagnostic: Diagnostic, calls: tuple[Span, ...] = (), about: object = None) -> None:
         self.diagnostic = diagnostic
         self.calls = calls
+        self.about = about
         super().__init__(diagnostic.message)
+
+    def point_at(self, span: Span) -> None:
+        """Show a part of the place that the mistake was told at."""
+        assert self.diagnostic.primary is not None
+        self.diagnostic = replace(self.diagnostic, primary=replace(self.diagnostic.primary, span=span))
+        self.about = None
 
 
 def fault(
@@ -29,7 +41,8 @@ def fault(
     help: str | None = None,
     others: tuple[tuple[Span, str], ...] = (),
     notes: tuple[str, ...] = (),
+    about: object = None,
 ) -> Fault:
     """What to raise for a mistake at `at`; `others` are further places with their remarks ("first bound here")."""
     labels = [Label(at.span, text), *(Label(span, remark) for span, remark in others)]
-    return Fault(error(code, message, *labels, help=help, notes=notes), at.calls)
+    return Fault(error(code, message, *labels, help=help, notes=notes), at.calls, about)

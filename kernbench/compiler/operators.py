@@ -9,6 +9,7 @@ from kernbench.commands import Operand
 from kernbench.compiler.arithmetic import arithmetic, as_condition, elementwise, invert_mask, known_select
 from kernbench.compiler.constants import fold_binary, fold_compare, fold_unary
 from kernbench.compiler.conversions import (
+    READ_IT,
     SYMBOLIC,
     cast,
     cast_scalar,
@@ -75,7 +76,8 @@ def compare(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Val
     if _is_none(lhs) or _is_none(rhs):
         # `ptr == None`: a run-time value is never None.
         return fold_compare("is not" if op == "!=" else "is", lhs, rhs, at)
-    lhs, rhs = _comparable(emitter, lhs, at), _comparable(emitter, rhs, at)
+    if is_pointer(lhs) or is_pointer(rhs):
+        lhs, rhs = _addresses(emitter, op, lhs, rhs, at)
     require_numbers(at, lhs, rhs)
     dtype = result_type(lhs, rhs, at)
     return arithmetic(emitter, COMPARE[op], lhs, rhs, dtype, at, out=i1)
@@ -147,6 +149,16 @@ def _is_none(value: Value) -> bool:
     return isinstance(value, Const) and value.value is None
 
 
-def _comparable(emitter: Emitter, value: Value, at: Place) -> Value:
-    """Pointers compare as the integers that they are."""
-    return cast(emitter, value, i64, at) if is_pointer(value) else value
+def _addresses(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> list[Value]:
+    """Pointers compare as the integers that they are, and with integers only."""
+    if any(_is_fraction(value) for value in (lhs, rhs)):
+        message = f"`{op}` of {type_text(lhs)} and {type_text(rhs)}"
+        raise fault("E_OPERAND_TYPE", message, at, "a pointer compares with integers only", help=READ_IT)
+    return [cast(emitter, value, i64, at) if is_pointer(value) else value for value in (lhs, rhs)]
+
+
+def _is_fraction(value: Value) -> bool:
+    if isinstance(value, Const):
+        return isinstance(value.value, float)
+    dtype = None if is_pointer(value) else element_type(value)
+    return isinstance(dtype, DType) and dtype.is_float

@@ -6,7 +6,7 @@ Does not know loads and stores.
 from __future__ import annotations
 
 from kernbench.commands import Int, add, scale
-from kernbench.compiler.conversions import cast, cast_ref, cast_scalar, dense, read_scalar, to_runtime
+from kernbench.compiler.conversions import READ_IT, cast, cast_ref, cast_scalar, dense, read_scalar, to_runtime
 from kernbench.compiler.emitter import Emitter
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.residual import BlockOp, BlockRef, Place
@@ -161,5 +161,11 @@ def select_pointer(emitter: Emitter, condition: Value, then: Value, orelse: Valu
 
 
 def _refused(op: str, lhs: Value, rhs: Value, at: Place) -> Fault:
+    if op == "select":
+        message = f"one of {type_text(lhs)} and {type_text(rhs)} cannot be picked"
+        return fault("E_OPERAND_TYPE", message, at, "a pointer and a number do not mix", help=READ_IT)
     message = f"`{op}` of {type_text(lhs)} and {type_text(rhs)}"
-    return fault("E_OPERAND_TYPE", message, at, "a pointer takes only the addition of integers")
+    both = is_pointer(lhs) and is_pointer(rhs)
+    is_offset = op in ("+", "-") and is_pointer(lhs) and not both
+    help = "an offset is an integer: cast it, for example with .to(tl.int32)" if is_offset else READ_IT
+    return fault("E_OPERAND_TYPE", message, at, "a pointer takes only the addition of integers", help=help)

@@ -21,6 +21,7 @@ from kernbench.compiler.values import (
     DictValue,
     IntBlock,
     MaskValue,
+    Pointer,
     PtrBlock,
     Scalar,
     Shape,
@@ -44,19 +45,19 @@ def broadcast_shapes(at: Place, *values: Value) -> Shape:
         rank = max(len(result), len(shape))
         a, b = ((1,) * (rank - len(s)) + s for s in (result, shape))
         if any(x != y and 1 not in (x, y) for x, y in zip(a, b, strict=True)):
-            raise _mismatch(a, b, [v for v in values if is_block(v)], at)
+            raise _mismatch(a, b, [v for v in values if is_block(v)], value, at)
         result = tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
     return result
 
 
-def _mismatch(a: Shape, b: Shape, blocks: list[Value], at: Place) -> Fault:
+def _mismatch(a: Shape, b: Shape, blocks: list[Value], last: Value, at: Place) -> Fault:
     axis = next(k for k, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and 1 not in (x, y))
     shapes = " and ".join(shape_text(shape_of(block)) for block in blocks)
     text = f"axis {axis} is {a[axis]} on one side and {b[axis]} on the other"
     help = None
     if any(len(shape_of(block)) != len(a) for block in blocks):
         help = "a lower rank gets its new axes in front; write x[:, None] to add one behind"
-    return fault("E_SHAPE_MISMATCH", f"shapes {shapes} do not broadcast", at, text, help=help)
+    return fault("E_SHAPE_MISMATCH", f"shapes {shapes} do not broadcast", at, text, help=help, about=last)
 
 
 def view(emitter: Emitter, value: Value, axes: Axes, shape: Shape, at: Place) -> Value:
@@ -159,7 +160,8 @@ def subscript(emitter: Emitter, value: Value, indices: tuple[Value | slice, ...]
     if not is_block(value):
         scalars_new_axes = shape_of(value) == () and all(index == NONE for index in indices)
         if not (scalars_new_axes and isinstance(value, Scalar | Block)):
-            raise fault("E_BAD_SUBSCRIPT", f"{type_text(value)} cannot be subscripted", at)
+            help = "write tl.load(pointer + offsets)" if isinstance(value, Pointer) else None
+            raise fault("E_BAD_SUBSCRIPT", f"{type_text(value)} cannot be subscripted", at, help=help)
     axes: list[int | None] = []
     shape: list[int] = []
     source, have = 0, shape_of(value)

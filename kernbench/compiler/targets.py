@@ -39,5 +39,6 @@ def _unpacked(frame: Frame, target: ast.Expr, expected: int, value: Value) -> tu
     if found != expected:
         plural = "value" if found == 1 else "values"
         message = f"{expected} values are expected, {found} {plural} found"
-        raise fault("E_UNPACK", message, frame.at(target.span), f"{expected} names for {found} {plural}")
+        advice = f"name all {found} of them, or take some by their index: t[0]" if found > expected else None
+        raise fault("E_UNPACK", message, frame.at(target.span), f"{expected} names for {found} {plural}", help=advice)
     return value.items

@@ -184,7 +184,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         story="""
             The blocks that are alive at once, with the rings that let loads run ahead and tiles overlap, have to fit
             in a PE's scratch memory (`tcm.capacity_bytes`). The notes of the diagnostic are the map at the fullest
-            place: which block takes how much, and since which line. Use smaller blocks, or fewer `num_stages`.
+            place: which block takes how much, and since which line. Use smaller blocks, or fewer `num_stages`; the
+            help names constexprs with which the kernel compiles.
         """,
         wrong=Kernel(
             """

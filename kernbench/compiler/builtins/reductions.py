@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kernbench.compiler.builtins.registry import Call, builtin
-from kernbench.compiler.conversions import cast, dense, fill
+from kernbench.compiler.conversions import READ_IT, cast, dense, fill
 from kernbench.compiler.faults import fault
 from kernbench.compiler.residual import BlockOp
 from kernbench.compiler.shapes import check_axis, expand_dims, reshape
@@ -15,6 +15,8 @@ from kernbench.compiler.values import (
     TRUE,
     Block,
     Const,
+    Pointer,
+    PtrBlock,
     Scalar,
     TupleValue,
     Value,
@@ -79,11 +81,17 @@ def _extreme(call: Call, kind: str, input: Value, axis: Value, return_indices: V
 def _element(call: Call, input: Value) -> DType:
     dtype = element_type(input)
     if not is_block(input) or not isinstance(dtype, DType):
-        help = None
+        help = READ_IT if isinstance(input, Pointer | PtrBlock) else None
         if isinstance(input, Scalar | Const | Block):
             better = {"max": "tl.maximum", "min": "tl.minimum"}.get(call.name.removeprefix("tl."))
             help = f"{better} compares single values" if better else None
-        raise fault("E_BLOCK_EXPECTED", f"{call.name} takes a block, {type_text(input)} is given", call.at, help=help)
+        raise fault(
+            "E_BLOCK_EXPECTED",
+            f"{call.name} takes a block, {type_text(input)} is given",
+            call.at,
+            help=help,
+            about=input,
+        )
     return dtype
 
 

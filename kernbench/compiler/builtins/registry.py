@@ -48,17 +48,21 @@ class Call:
         """A constexpr argument as a Python object."""
         if isinstance(value, Const | TupleValue) and _is_constant(value):
             return plain(value)
+        if isinstance(value, TupleValue):
+            value = next(item for item in value.items if not _is_constant(item))
         name = self.builder.name_of(value)
         what = f"`{name}` ({type_text(value)})" if name else f"this {type_text(value)}"
         message = f"`{parameter}` of {self.name} must be constexpr, but {what} is known at run time only"
         help = f"declare the parameter as `{name}: tl.constexpr`" if name else "compute it from constexpr parameters"
-        raise fault("E_CONSTEXPR_NEEDED", message, self.at, help=help)
+        raise fault("E_CONSTEXPR_NEEDED", message, self.at, help=help, about=value)
 
     def integer(self, value: Value, parameter: str) -> int:
         found = self.constant(value, parameter)
         if isinstance(found, int):
             return int(found)
-        raise fault("E_CALL_ARGUMENTS", f"`{parameter}` of {self.name} must be an integer, not {found!r}", self.at)
+        raise fault(
+            "E_CALL_ARGUMENTS", f"`{parameter}` of {self.name} must be an integer, not {found!r}", self.at, about=value
+        )
 
     def flag(self, value: Value, parameter: str) -> bool:
         return bool(self.constant(value, parameter))
@@ -75,7 +79,7 @@ class Call:
         if isinstance(value, Const) and isinstance(value.value, str) and value.value in BY_NAME:
             return BY_NAME[value.value]
         message = f"`{parameter}` of {self.name} must be an element type, {type_text(value)} is given"
-        raise fault("E_DTYPE_EXPECTED", message, self.at, help="for example tl.float32")
+        raise fault("E_DTYPE_EXPECTED", message, self.at, help="for example tl.float32", about=value)
 
     def element(self, value: Value, parameter: str = "dtype") -> DType:
         """The same, where a pointer type makes no sense."""
