@@ -16,6 +16,7 @@ from random import Random
 from typing import Literal
 
 import kernbench as kb
+from kernbench.binary import decode
 from kernbench.commands import KernelBinary
 from kernbench.compiler.pipeline import CompiledKernel
 from kernbench.data_files import data_dir
@@ -28,6 +29,7 @@ from kernbench.sim.topology import load_topology
 from tests.fuzz.case import Case, of_bench, shipped
 from tests.fuzz.judge import LIMITS, Verdict, device, judged, launched, of_diagnostics
 from tests.fuzz.mutations import mutate_text
+from tests.fuzz.programs import damaged
 
 HEAD_BYTES = 8  # magic and checksum of a binary's section
 SMALL = 16  # PEs of a topology on which something is run
@@ -141,8 +143,10 @@ def _compiled(case: Case, made: Device) -> tuple[Kernel, CompiledKernel, _Argume
 
 
 def binary(rng: Random) -> BinaryInput:
-    """Bytes changed, left out or repeated, under a checksum that is right."""
+    """Parts of the program replaced, or bytes changed, left out or repeated, under a checksum that is right."""
     case, found = rng.choice(_shipped_binaries())
+    if rng.random() < 0.6:
+        return BinaryInput(case, damaged(rng, decode(found)))
     code = _damaged(rng, found.code)
     if rng.random() < 0.5:
         return BinaryInput(case, KernelBinary(code))
