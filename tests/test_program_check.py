@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kernbench as kb
@@ -34,6 +35,7 @@ from kernbench.commands import (
     contiguous_strides,
 )
 from kernbench.dtypes import DType, bf16, fp32, i1, i32, i64
+from kernbench.numerics import MICRO_OPS, evaluate
 from kernbench.program_check import problems
 from tests.language.running import kernel
 
@@ -148,6 +150,33 @@ def test_sound_programs_pass(node: Node) -> None:
 )
 def test_what_has_no_sense_is_said(node: Node, what: str) -> None:
     assert [] != [each for each in said(node) if what in each], said(node)
+
+
+WHOLE = {
+    "part": ({"axis": 1, "start": 4, "step": -2, "count": 2}, [(3, 5)]),
+    "cat": ({"axis": 1}, [(3, 5), (3, 2)]),
+    "join": ({}, [(3, 5), (3, 5)]),
+    "flip": ({"axis": -1}, [(3, 5)]),
+    "take": ({"axis": 0}, [(3, 5), (4, 5)]),
+    "sort": ({"axis": 0, "descending": True}, [(3, 5)]),
+    "histogram": ({"bins": 7}, [(3,), (3,)]),
+    "cumsum": ({"axis": 1, "reverse": True}, [(3, 5)]),
+    "cumprod": ({"axis": 1, "reverse": False}, [(3, 5)]),
+}
+
+
+def test_every_op_of_whole_blocks_is_held() -> None:
+    assert {name for name, op in MICRO_OPS.items() if op.whole} == set(WHOLE)
+
+
+@pytest.mark.parametrize("kind", sorted(WHOLE))
+def test_shapes_are_those_that_the_micro_op_makes(kind: str) -> None:
+    extra, shapes = WHOLE[kind]
+    made = evaluate(kind, [np.ones(shape, np.int32) for shape in shapes], i32, extra).shape
+    blocks = dict(zip(MICRO_OPS[kind].operands, (block(*shape, dtype=i32) for shape in shapes), strict=True))
+
+    assert [] == said(math(kind, block(*made, dtype=i32), extra, **blocks))
+    assert [] != said(math(kind, block(*made, 9, dtype=i32), extra, **blocks))
 
 
 def test_arguments_lie_in_registers_of_their_kind() -> None:

@@ -230,6 +230,9 @@ class Words:
             (self._composite, 1),
             (self._message, 1),
             (self._pointer_step, 1),
+            (self._block_pointer, 1),
+            (self._descriptor, 1),
+            (self._pair, 1),
         )
         makers, weights = zip(*forms, strict=True)
         maker: Callable[[], str] = self.rng.choices(makers, weights)[0]
@@ -285,6 +288,39 @@ class Words:
 
     def _pointer_step(self) -> str:
         return f"{self.rng.choice(('x_ptr', 'y_ptr', 'i_ptr'))} += {self.text('int', 1)}"
+
+    def _block_pointer(self) -> str:
+        """Made, moved, read and written through in one line."""
+        place = f"({self.text('int', 1)}, {self.text('int', 1)})"
+        made = f"tl.make_block_ptr(x_ptr, (n, BLOCK), (BLOCK, 1), {place}, (BLOCK, BLOCK), (1, 0))"
+        if self.rng.random() < 0.5:
+            made = f"tl.advance({made}, ({self.text('int', 0)}, {self.text('const', 0)}))"
+        checks = self.rng.choice(("", ", boundary_check=(0, 1)", ", boundary_check=(0,), padding_option='zero'"))
+        if self.rng.random() < 0.3:
+            return f"tl.store({made.replace('x_ptr', 'y_ptr')}, {self.text('tile', 1)}{checks.partition(', pad')[0]})"
+        return f"{self.fresh('tile')} = tl.load({made}{checks})"
+
+    def _descriptor(self) -> str:
+        made = "tl.make_tensor_descriptor(x_ptr, (16, 16), (16, 1), (BLOCK, BLOCK))"
+        place = f"[{self.text('int', 1)}, {self.text('int', 0)}]"
+        if self.rng.random() < 0.3:
+            return f"{made.replace('x_ptr', 'y_ptr')}.store({place}, {self.text('tile', 1)})"
+        return f"{self.fresh('tile')} = {made}.load({place})"
+
+    def _pair(self) -> str:
+        """Functions that give or take several blocks."""
+        kind = self.rng.choice(("block", "iblock"))
+        one, other = self.text(kind, 1), self.text(kind, 1)
+        forms = (
+            f"tl.split(tl.join({one}, {other}))",
+            f"tl.split(tl.reshape({one}, (BLOCK // 2, 2)))",
+            f"tl.max({one}, axis=0, return_indices=True)",
+            f"tl.associative_scan(({one}, {other}), 0, both)",
+            f"tl.reduce(({one}, {other}), 0, both)",
+            f"({one}, {other})",
+        )
+        value = self.rng.choice(forms)
+        return f"{self.fresh(kind)}, {self.fresh(kind)} = {value}"
 
     # ---- headers of blocks; `{}` takes what stands in the block
 
