@@ -189,3 +189,39 @@ def test_join_and_its_relatives_at_sizes_of_one_and_primes(n: int) -> None:
 
     want = [2 * x, np.stack([x, -x], 1).ravel(), x, -x, x[::-1]]
     assert np.concatenate(want).tolist() == got.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64, np.float16])
+def test_single_elements_of_every_type_are_loaded_and_stored(dtype: Any) -> None:
+    text = """
+    def k(x_ptr, o_ptr, n):
+        tl.store(o_ptr, tl.load(x_ptr + n))
+        tl.store(o_ptr + 1, tl.load(x_ptr + 1, mask=n > 5, other=1))
+        last = tl.load(x_ptr + tl.load(x_ptr + 3).to(tl.int32))
+        tl.store(o_ptr + 2, last, mask=n < 5)
+        tl.store(o_ptr + 3, last, mask=n > 5)
+    """
+    x = np.array([3, 0, 250, 1], np.int64).astype(dtype)
+
+    got = run(text, {"x_ptr": x, "o_ptr": np.zeros(4, dtype), "n": 2})["o_ptr"]
+
+    assert [x[2], np.ones(1, dtype)[0], x[1], np.zeros(1, dtype)[0]] == got.tolist()
+
+
+@pytest.mark.parametrize("n", [1, 2, 8])
+def test_order_of_one_element_and_of_equal_ones(n: int) -> None:
+    text = """
+    def k(x_ptr, o_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        x = tl.load(x_ptr + i)
+        tl.store(o_ptr + i, tl.sort(x))
+        tl.store(o_ptr + N + i, tl.gather(x, N - 1 - i, 0))
+        tl.store(o_ptr + 2 * N + i, tl.histogram(x, N))
+        tl.store(o_ptr + 3 * N + i, tl.cumsum(x, 0, reverse=True))
+    """
+    x = (np.arange(n)[::-1] // 2).astype(np.int32)
+
+    got = run(text, {"x_ptr": x, "o_ptr": np.zeros(4 * n, np.int32)}, N=n)["o_ptr"].reshape(4, n)
+
+    want = np.stack([np.sort(x), x[::-1], np.bincount(x, minlength=n), np.cumsum(x[::-1])[::-1]])
+    assert want.tolist() == got.tolist()
