@@ -138,9 +138,9 @@ def _of_tile(value: TileValue, name: str, at: Place) -> Value:
     }
     if name in facts:
         return facts[name]
-    methods = () if pointer else DESCRIPTOR_METHODS
+    methods = ("advance",) if pointer else DESCRIPTOR_METHODS
     if name in methods:
-        return BoundMethod(f"descriptor.{name}", value)
+        return BoundMethod(name if pointer else f"descriptor.{name}", value)
     raise _unknown(value, name, [*facts, *methods], at)
 
 

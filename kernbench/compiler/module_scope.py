@@ -256,6 +256,11 @@ class ModuleScope:
 
     def _define(self, node: ast.Assign | ast.AnnAssign) -> None:
         for name, entry in self._values(node).items():
+            before = self._names.get(name)
+            if isinstance(before, FunctionValue) and isinstance(before.definition, ast.FunctionDef):
+                stands_first = node.span.line < before.definition.span.line
+                if stands_first and not isinstance(entry, Foreign | Broken):
+                    self._names.pop(name)
             self._put(name, entry)
 
     def _values(self, node: ast.Assign | ast.AnnAssign) -> dict[str, Entry]:

@@ -89,6 +89,7 @@ MODULES: dict[str, dict[str, Value]] = {
     "tl": {
         **_functions({name: name for name in (*_WORDS, *_STATEMENT_WORDS)}),
         **_TYPES,
+        **_functions({name: name for name in ("tensor", "tuple", "tensor_descriptor")}),  # classes
         "math": ModuleValue("tl.math"),
         "libdevice": ModuleValue("libdevice"),
         "extra": ModuleValue("tl.extra"),

@@ -149,8 +149,9 @@ class _Definitions:
         return [by_place[place] for place in sorted(by_place)]
 
     def _readable(self, name: str) -> list[_Definition]:
-        """What a name may be, up to the first function: that can be used in any case."""
+        """What a name may be, up to the first function: that can be used in any case, unless it only fills a gap."""
         nodes = [node for node in self.nodes.get(name, ()) if not _is_host(node)]
+        nodes = [node for node in nodes if not _fills_a_gap(node)] or nodes
         functions = [index for index, node in enumerate(nodes) if isinstance(node, python_ast.FunctionDef)]
         return nodes[: functions[0] + 1] if functions else nodes
 
@@ -231,6 +232,22 @@ def _is_host(node: _Definition) -> bool:
             return not any(map(_is_constant, body))
         case _:
             return False
+
+
+def _fills_a_gap(node: _Definition) -> bool:
+    """Whether a function does nothing: it stands where a version of Triton lacks what the other branch uses."""
+    if not isinstance(node, python_ast.FunctionDef):
+        return False
+    return all(
+        isinstance(statement, python_ast.Pass | python_ast.Raise)
+        or (isinstance(statement, python_ast.Expr) and isinstance(statement.value, python_ast.Constant))
+        or (isinstance(statement, python_ast.Return) and _is_none(statement.value))
+        for statement in node.body
+    )
+
+
+def _is_none(value: python_ast.expr | None) -> bool:
+    return value is None or (isinstance(value, python_ast.Constant) and value.value is None)
 
 
 class _Offsets:

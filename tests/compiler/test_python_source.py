@@ -7,6 +7,7 @@ import pytest
 from kernbench.compiler import ast
 from kernbench.compiler.python_source import parse_file, take_kernels
 from kernbench.compiler.source import SourceText
+from kernbench.compiler.typed_printer import print_residual
 from kernbench.diagnostics import KernBenchError, Sink
 from kernbench.kernel import make_kernel
 
@@ -208,3 +209,19 @@ def test_where_none_can_be_used_the_first_is_told() -> None:
 
     assert ["E_FOREIGN_NAME"] == [each.code for each in caught.value.diagnostics if each.severity == "error"]
     assert "`SCALE` is imported from `torch.nowhere`" in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if not HAS:\n    @triton.jit\n    def f(x):\n        'Nothing.'\n        return None\nelse:\n    f = tl.exp\n",
+        "try:\n    f = tl.exp\nexcept A:\n    @triton.jit\n    def f(x):\n        return x * 2\n",
+    ],
+)
+def test_what_a_name_may_be_counts_in_order_but_what_only_fills_a_gap_last(text: str) -> None:
+    head = "import triton\nimport triton.language as tl\n"
+    kernel = SourceText.from_text("k.py", head + text + "@triton.jit\ndef k(x_ptr):\n    tl.store(x_ptr, f(1.0))\n")
+
+    residual = make_kernel(kernel).specialise({"x_ptr": "*fp32"}).residual
+
+    assert "<- 2.718" in print_residual(residual)

@@ -55,3 +55,30 @@ def test_the_value_of_a_dtype_constexpr() -> None:
     got = run(text, {"o_ptr": np.zeros(4, np.float32)}, T="fp16")["o_ptr"]
 
     np.testing.assert_array_equal((np.arange(4) / 3).astype(np.float16).astype(np.float32), got)
+
+
+def test_a_block_pointer_advances_by_its_method() -> None:
+    text = """
+    def k(x_ptr, o_ptr, N: tl.constexpr):
+        p = tl.make_block_ptr(x_ptr, (8,), (1,), (0,), (N,), (0,))
+        tl.store(o_ptr + tl.arange(0, N), tl.load(p.advance([3]), boundary_check=(0,)))
+    """
+    args = {"x_ptr": np.arange(8, dtype=np.float32), "o_ptr": np.zeros(4, np.float32)}
+
+    assert [3, 4, 5, 6] == run(text, args, N=4)["o_ptr"].tolist()
+
+
+def test_isinstance_tells_the_classes_of_the_language_apart() -> None:
+    text = """
+    def kind(x):
+        return 1 if isinstance(x, tl.tensor) else 2 if isinstance(x, (tl.tuple, tl.dtype)) else 3
+
+    def k(o_ptr, n, N: tl.constexpr):
+        i = tl.arange(0, 4)
+        found = kind(i) + 10 * kind(n) + 100 * kind(o_ptr) + 1000 * kind((1, 2)) + 10000 * kind(N)
+        tl.store(o_ptr + i, found + 100000 * kind(tl.float32) + 1000000 * isinstance(N, tl.constexpr))
+    """
+    args = {"o_ptr": np.zeros(4, np.int32), "n": 2}
+
+    assert [1232111] * 4 == run(text, args, N=4)["o_ptr"].tolist()
+    assert "E_OPERAND_TYPE" == refused(text.replace("tl.tensor)", "3)"), args, N=4).code

@@ -10,7 +10,20 @@ from kernbench.compiler.builtins.maths import maximum, minimum
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.conversions import cast, literal_type
 from kernbench.compiler.faults import fault
-from kernbench.compiler.values import TRUE, Const, DictValue, TupleValue, Value, is_block, shape_of, type_text
+from kernbench.compiler.values import (
+    TRUE,
+    BuiltinValue,
+    Const,
+    DictValue,
+    DTypeValue,
+    TileValue,
+    TupleValue,
+    Value,
+    element_type,
+    is_block,
+    shape_of,
+    type_text,
+)
 from kernbench.dtypes import fp32, i1, i32
 
 
@@ -53,6 +66,29 @@ def len_(call: Call, value: Value) -> Value:
     if is_block(value):
         return Const(shape_of(value)[0])
     raise fault("E_OPERAND_TYPE", f"{type_text(value)} has no length", call.at)
+
+
+# What `isinstance` tells apart, by the canonical name of the class; a constexpr of any Python type is one
+_KINDS: dict[str, Callable[[Value], bool]] = {
+    "tensor": lambda value: element_type(value) is not None,
+    "constexpr": lambda value: isinstance(value, Const),
+    "tuple": lambda value: isinstance(value, TupleValue),
+    "dtype": lambda value: isinstance(value, DTypeValue),
+    "tensor_descriptor": lambda value: isinstance(value, TileValue) and value.kind == "tensor descriptor",
+}
+
+
+@builtin("builtins.isinstance")
+def isinstance_(call: Call, value: Value, kind: Value) -> Value:
+    """Whether a value is a `tl.tensor`, `tl.constexpr`, `tl.tuple`, `tl.dtype` or `tl.tensor_descriptor`."""
+    kinds = kind.items if isinstance(kind, TupleValue) else (kind,)
+    for one in kinds:
+        if not isinstance(one, BuiltinValue) or one.name not in _KINDS:
+            message = f"isinstance tells classes of the language apart, not {type_text(one)}"
+            raise fault(
+                "E_OPERAND_TYPE", message, call.at, help=f"they are {', '.join(f'tl.{name}' for name in _KINDS)}"
+            )
+    return Const(any(_KINDS[one.name](value) for one in kinds if isinstance(one, BuiltinValue)))
 
 
 @builtin("builtins.int")
