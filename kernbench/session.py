@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+
 from kernbench.commands import Target
 from kernbench.compiler.pipeline import CompiledKernel
 from kernbench.compiler.source import SourceText
@@ -320,8 +322,27 @@ class _Launch:
             if key not in known:
                 known[key] = self.runtime.place(self._host(name, tensor, default))
             self.tensors[name] = known[key]
+        self._check_shared()
         for placed in known.values():
             self.runtime.upload(placed)
+
+    def _check_shared(self) -> None:
+        """Arrays that overlap and are two tensors on the device must not be stored to."""
+        stored = stored_params(self.compiled.program)
+        arrays = {name: tensor.array for name, tensor in self.arguments.tensors.items()}
+        shared = [
+            (a, b)
+            for a, b in itertools.combinations(arrays, 2)
+            if self.tensors[a] is not self.tensors[b]
+            and (a in stored or b in stored)
+            and _overlap(arrays[a], arrays[b])
+        ]
+        if shared:
+            text = "`{}` and `{}` share memory that the kernel stores to, and are not one tensor"
+            help_text = "give both the same array with one placement, or a copy to one of them"
+            raise KernBenchError(
+                [error("E_ARG_SHARED", text.format(*pair), help=help_text) for pair in shared], EXIT_INPUT
+            )
 
     def _launch(self, found: list[Diagnostic]) -> None:
         binary = self.compiled.binary
@@ -378,6 +399,16 @@ class _Launch:
             text = f"the copies of `{tensor.host.name}` differ after the launch; the first one's is given"
             found.append(error("W_COPIES_DIFFER", text, severity="warning"))
         return array
+
+
+MAX_OVERLAP_WORK = 100_000  # of the search for a common element of two views; what takes longer counts as shared
+
+
+def _overlap(a: Array, b: Array) -> bool:
+    try:
+        return bool(np.shares_memory(a, b, max_work=MAX_OVERLAP_WORK))  # type: ignore[arg-type]  # any number, NumPy's manual says
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _memory_of(array: Array) -> object:

@@ -19,6 +19,17 @@ def _run(arguments: str, before: str = "x = np.ones(64, np.float32)\n") -> Pytho
     return Python(f"{_OPEN}{before}run = device.run(kernel, {arguments})", _SCALE)
 
 
+def _copy(arguments: str) -> Python:
+    """A run of a kernel of two tensors; `x` has 65 elements."""
+    text = """
+        @triton.jit
+        def copy(x_ptr, y_ptr):
+            i = tl.arange(0, 64)
+            tl.store(y_ptr + i, tl.load(x_ptr + i))
+    """
+    return Python(f"{_OPEN}x = np.ones(65, np.float32)\nrun = device.run(kernel, {arguments})", text)
+
+
 _RIGHT = _run("x_ptr=x, n=64")
 _SMALL = {
     "k.tl": file_text(_SCALE),
@@ -101,6 +112,17 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         wrong=_run('args={"x_ptr": x, "n": 64}, n=32'),
         says="`n` is given twice",
         right=_run('args={"x_ptr": x, "n": 64}'),
+    ),
+    Explanation(
+        code="E_ARG_SHARED",
+        story="""
+            One array that is given for two parameters is one tensor, and both see what is stored to it. Two views
+            that overlap without being the same elements in the same order, or one array with two placements or
+            casts, would be two tensors on the device; a store to one of them would be missing in the other.
+        """,
+        wrong=_copy("x_ptr=x[1:], y_ptr=x[:-1]"),
+        says="`x_ptr` and `y_ptr` share memory that the kernel stores to, and are not one tensor",
+        right=_copy("x_ptr=x[1:].copy(), y_ptr=x[:-1]"),
     ),
     Explanation(
         code="E_GRID",

@@ -17,6 +17,7 @@ ERRORS: dict[str, str] = message_fields.ERRORS | {
     "E_ARG_RANGE": "a number does not fit the type of its parameter",
     "E_ARG_STRIDES": "an array's strides cannot be laid out in device memory",
     "E_ARG_TWICE": "an argument is given twice",
+    "E_ARG_SHARED": "two arrays that cannot be one tensor share memory that the kernel stores to",
     "E_GRID": "a launch's grid is not one to three numbers of programs",
     "E_MODE": "a run's mode is neither timing nor data",
     "E_OPTION_UNKNOWN": "a device is opened with an option that it does not have",

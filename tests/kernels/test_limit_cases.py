@@ -275,3 +275,37 @@ def test_inputs_and_logs_are_the_same_in_every_process() -> None:
 
     assert 1 == len(outputs)
     assert generator(0, "x").random() != generator(0, "y").random() != generator(1, "y").random()
+
+
+SHIFT = """
+@triton.jit
+def shift(x, y):
+    at = tl.arange(0, 8)
+    tl.store(y + at, tl.load(x + at) + 1.0)
+"""
+
+
+def test_views_that_overlap_are_refused_where_one_is_stored_to() -> None:
+    whole = np.zeros((8, 8), f32)
+    device = kb.open("ahbm_1x1")
+
+    for x, y in ((whole[0], whole.reshape(-1)[4:12]), (whole[0], whole.reshape(-1)[:9]), (whole, whole[0])):
+        with pytest.raises(kb.KernBenchError) as caught:
+            device.run(kernel(SHIFT), x=x, y=y)
+        assert ["E_ARG_SHARED"] == codes(caught)
+    with pytest.raises(kb.KernBenchError) as caught:
+        device.run(kernel(SHIFT), x=whole[0], y=whole[0], placements={"x": kb.replicate()})
+    assert ["E_ARG_SHARED"] == codes(caught)
+    assert [1.0] * 8 == device.run(kernel(SHIFT), x=whole[0], y=whole[1], grid=(1,))["y"].tolist()
+    assert [1.0] * 8 == device.run(kernel(SHIFT), x=whole[:, 0], y=whole[:, 1].copy(), grid=(1,))["y"].tolist()
+
+
+def test_views_that_overlap_and_are_only_read_are_fine() -> None:
+    text = SHIFT.replace(
+        "tl.store(y + at, tl.load(x + at) + 1.0)", "tl.store(z + at, tl.load(x + at) + tl.load(y + at))"
+    )
+    x = np.arange(9, dtype=f32)
+
+    found = kb.open("ahbm_1x1").run(kernel(text.replace("x, y)", "x, y, z)")), x=x[1:], y=x[:-1], z=np.zeros(8, f32))
+
+    assert (x[1:] + x[:-1]).tolist() == found["z"].tolist()

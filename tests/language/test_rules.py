@@ -229,3 +229,23 @@ def test_a_quotient_of_integers_is_fp32(dtype: Any) -> None:
     got = run(text, {"x_ptr": np.array([1, -7], dtype), "o_ptr": np.zeros(2, np.float64), "n": 1})["o_ptr"]
 
     assert [float(np.float32(1) / np.float32(3)), float(np.float32(-7) / np.float32(3))] == got.tolist()
+
+
+def test_the_type_of_a_sum_is_wide_and_signed_where_its_elements_are() -> None:
+    """257 is no bf16 number; -3 is below any unsigned one."""
+    text = """
+    def k(b_ptr, c_ptr, u_ptr, o_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        tl.store(o_ptr, tl.sum(tl.load(b_ptr + i), 0).to(tl.float32).to(tl.int64))
+        tl.store(o_ptr + 1, tl.sum(tl.load(c_ptr + i), 0).to(tl.int64))
+        tl.store(o_ptr + 2, tl.cumsum(tl.load(c_ptr + i), 0).to(tl.int64)[:, None].sum())
+        tl.store(o_ptr + 3, tl.sum(tl.load(u_ptr + i), 0).to(tl.int64))
+    """
+    n = 257
+    c = np.zeros(n, np.int8)
+    c[:3] = [-1, -100, 98]
+    args = {"b_ptr": np.ones(n, ml_dtypes.bfloat16), "c_ptr": c, "u_ptr": np.full(n, 255, np.uint8)}
+
+    got = run(text, {**args, "o_ptr": np.zeros(4, np.int64)}, N=n)["o_ptr"]
+
+    assert [n, -3, int(np.cumsum(c.astype(int)).sum()), 255 * n] == got.tolist()
