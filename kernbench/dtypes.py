@@ -164,8 +164,8 @@ def _fp32_to_be_rounded(array: Any, source_float: bool) -> Any:
 
     What fp32 does not hold goes to the neighbour whose last bit is set: it then lies on its side of any tie.
     """
-    if array.dtype.itemsize < 4:
-        return array.astype(np.float32)
+    if array.dtype.itemsize < 4 or array.dtype == np.float32:
+        return array.astype(np.float32, copy=False)
     if not source_float and array.dtype.itemsize == 8:
         array = _in_53_bits(array)
     exact = array.astype(np.float64)

@@ -539,10 +539,17 @@ def gemm(a: Any, b: Any) -> Any:
     assert dtype is not None
     assert all(kind is not None and kind.is_int == dtype.is_int for kind in kinds), f"a product of {kinds}"
     if dtype.is_int:
-        return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(i32.numpy)
+        exact = _exact_product_type(kinds, a.shape[-1])
+        return np.matmul(a.astype(exact), b.astype(exact)).astype(np.int64, copy=False).astype(i32.numpy)
     wide = compute_dtype(dtype).numpy
     with np.errstate(all="ignore"):
         return np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))
+
+
+def _exact_product_type(kinds: Sequence[DType | None], k: int) -> type[np.generic]:
+    """The fastest type in which sums of `k` products of such integers are exact: NumPy multiplies floats with BLAS."""
+    largest = k << sum(kind.bits for kind in kinds if kind is not None)
+    return np.float32 if largest <= 1 << 24 else np.float64 if largest <= 1 << 53 else np.int64
 
 
 def accumulator_dtype(a: DType, b: DType) -> DType:

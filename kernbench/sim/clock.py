@@ -47,8 +47,8 @@ class Clock:
 
     __slots__ = ("_dirty", "_marked", "_serial", "env")
 
-    def __init__(self, env: simpy.Environment | None = None) -> None:
-        self.env = simpy.Environment() if env is None else env
+    def __init__(self, start_ps: int = 0) -> None:
+        self.env = simpy.Environment(start_ps)
         self._dirty: list[tuple[int, tuple[int, ...], int, Server]] = []
         self._marked: set[int] = set()  # ids of the servers in `_dirty`; only ever asked for membership
         self._serial = 0
@@ -107,3 +107,27 @@ class Clock:
         if queue and until_ps is not None and env.now < until_ps:
             env.run(until=until_ps)
         return not queue
+
+    def run_before(self, t_ps: int, place: tuple[int, tuple[int, ...]]) -> None:
+        """Step until the server at `place` (topology index, order key) would decide at `t_ps`."""
+        env, dirty = self.env, self._dirty
+        queue = env._queue
+        while True:
+            if dirty and (not queue or queue[0][0] > env._now):
+                if env._now == t_ps and dirty[0][:2] >= place:
+                    break
+                server = heappop(dirty)[3]
+                self._marked.discard(id(server))
+                server.decide()
+            elif queue and queue[0][0] <= t_ps:
+                env.step()
+            else:
+                break
+
+    def hand_over(self, other: Clock) -> None:
+        """Let what is left to happen here happen on `other`, in the same order."""
+        for t_ps, _, _, call in sorted(self.env._queue):
+            assert isinstance(call, _Call)
+            other.call_at(int(t_ps), call._fn, *call._args)
+        for _, order_key, _, server in sorted(self._dirty, key=lambda entry: entry[:3]):
+            other.defer(server, order_key)

@@ -2,7 +2,9 @@
 
 Tiles go in the order m, n, k. Operand tiles are read ahead into their rings; a product goes through its K_TILE ops,
 an output tile through its OUTPUT_TILE ops, STORE and, for an `out` in HBM, DMA_WRITE. Three accumulators: a fourth
-output tile waits until the first is stored. Does not know queues, hazards or where the command came from.
+output tile waits until the first is stored. One whose operands are all in TCM has its values computed at its end,
+since nobody else touches its blocks before; and where it has the engines to itself, its times are those of any
+other of its form (`rehearsal.py`). Does not know queues, hazards or where the command came from.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import BoxForm, Part, box_part, locate_box, place_number
@@ -21,10 +26,12 @@ from kernbench.sim.engines.pe_dma import Transfer
 from kernbench.sim.engines.server import Origin
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.memory import UNWRITTEN
+from kernbench.sim.op_log import repeated_rows
 from kernbench.sim.pe_command import Command, Completion
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.plan import STAGE_AFTER, STAGE_MATH, STAGE_READ_A, STAGE_READ_B, STAGE_WRITE, Loop
 from kernbench.sim.registers import Registers
+from kernbench.sim.rehearsal import Rehearsal, engines_of, join, rehearse
 from kernbench.sim.rings import Ring, Stream
 from kernbench.sim.windows import Windows
 
@@ -79,7 +86,8 @@ class TileMove:
 class CompositeCommand(Command):
     __slots__ = (
         "_completion", "_fetching", "_form", "_holding", "_loop", "_outputs_stored", "_parts", "_pending_writes",
-        "_places", "_staged", "_streams", "_submitted", "_unwritten", "_values", "_windows", "rings",
+        "_places", "_rehearsal", "_staged", "_start_ps", "_streams", "_submitted", "_unwritten", "_values",
+        "_windows", "rings",
     )  # fmt: skip
 
     is_composite = True
@@ -94,6 +102,7 @@ class CompositeCommand(Command):
         self._places: dict[str, Place] = {}
         self._streams: dict[str, Stream] = {}
         self._values: CompositeValues | None = None
+        self._rehearsal: Rehearsal | None = None
         self.rings: dict[int, Ring] = {}  # the PE's, by TCM address
 
     @classmethod
@@ -127,15 +136,77 @@ class CompositeCommand(Command):
         self._unwritten = self._parts.sanitizer.active and self._reads_unwritten()
         if self._values is not None:
             self._values.begin()
+        if self.alone and self._form.can_be_rehearsed and self._engines_are_idle():
+            self._start_rehearsed()
+        else:
+            self._start_stages()
+
+    def _start_stages(self) -> None:
         if self._form.before:
             self._parts.math.submit(self.origin, -1, 0, self._form.before, self._before_done)
         else:
             self._start_loop()
 
     def _before_done(self) -> None:
-        if self._values is not None:
+        if self._values is not None and not self._form.is_local:
             self._values.run_whole(self._form.plan.before)
         self._start_loop()
+
+    # ----------------------------------------------------------------- alone on the engines
+
+    def _engines_are_idle(self) -> bool:
+        now = self._parts.clock.now
+        return all(engine.idle_at(now) for engine in engines_of(self._parts))
+
+    def _start_rehearsed(self) -> None:
+        """Book all stages at once."""
+        parts, form = self._parts, self._form
+        index = parts.gemm.topology_index
+        rehearsal = form.rehearsals.get(index)
+        if rehearsal is None:
+            other = next(iter(form.rehearsals.values()), None)
+            rehearsal = form.rehearsals[index] = rehearse(parts, self._play) if other is None else other.on(parts)
+        self._rehearsal = rehearsal
+        self._start_ps = parts.clock.now
+        parts.gemm.log.under_way[self] = self._records_so_far
+        parts.clock.call_after(self._rehearsal.duration_ps, self._end_rehearsed)
+
+    def _play(self, stage: PeParts) -> None:
+        """A command of this form for its times alone, with the engines of `stage` to itself."""
+        binding = Binding(-1, self.footprint, (), [], [])
+        origin = Origin(0, 0, self.origin.src_id)
+        CompositeCommand(self._form, origin, self.program, binding, stage, self._windows).start(_NOBODY)
+
+    def _records_so_far(self) -> NDArray[Any]:
+        assert self._rehearsal is not None
+        times = np.array([[self._start_ps, self.origin.request, self.origin.cmd]], np.int64)
+        rows = repeated_rows(self._rehearsal.rows, times)
+        return rows[rows["t_start"] <= self._parts.clock.now]
+
+    def _end_rehearsed(self) -> None:
+        rehearsal = self._rehearsal
+        if rehearsal is None:
+            return  # it has gone on stage by stage
+        log = self._parts.gemm.log
+        del log.under_way[self]
+        log.repeat(rehearsal.rows, self._start_ps, self.origin.request, self.origin.cmd)
+        for engine, rehearsed in zip(engines_of(self._parts), rehearsal.engines, strict=True):
+            engine.follow(rehearsed, self._start_ps)
+        self._finish()
+
+    def share(self, server_place: tuple[int, tuple[int, ...]]) -> None:
+        """Go on stage by stage, from where it is."""
+        super().share(server_place)
+        if self._rehearsal is not None:
+            self._rehearsal = None
+            parts = self._parts
+            del parts.gemm.log.under_way[self]
+            join(parts, self._start_ps, self._replay, server_place)
+            self._parts = parts
+
+    def _replay(self, past: PeParts) -> None:
+        self._parts = past
+        self._start_stages()
 
     def _start_loop(self) -> None:
         loop = self._form.plan.loop
@@ -261,7 +332,7 @@ class CompositeCommand(Command):
     def fetched(self, j: int, product_ps: int) -> None:
         self._fetching = False
         slots = {name: stream.fetch() for name, stream in self._streams.items()}
-        if self._values is not None:
+        if self._values is not None and not self._form.is_local:
             held = {name: self._streams[name].values[slot] for name, slot in slots.items()}
             self._values.multiply(self._loop, j, held)
         last = (j + 1) % self._loop.counts[1] == 0
@@ -279,7 +350,7 @@ class CompositeCommand(Command):
             self._accumulated(j)
 
     def _partial_done(self, j: int, last: bool) -> None:
-        if self._values is not None:
+        if self._values is not None and not self._form.is_local:
             self._values.run_partial(self._form.plan.k_ops, self._loop, j)
         if last:
             self._accumulated(j)
@@ -294,7 +365,7 @@ class CompositeCommand(Command):
             self._to_store(j)
 
     def _epilogue_done(self, j: int) -> None:
-        if self._values is not None:
+        if self._values is not None and not self._form.is_local:
             self._values.run_output(self._form.plan.out_ops, self._loop, j)
         self._to_store(j)
 
@@ -311,7 +382,7 @@ class CompositeCommand(Command):
 
     def stored(self, j: int) -> None:
         self._outputs_stored += 1
-        if self._values is not None:
+        if self._values is not None and not self._form.is_local:
             self._values.store(self._loop, j)
         if "out" in self._places:
             self._write_tile(j)
@@ -360,11 +431,25 @@ class CompositeCommand(Command):
             self._finish()
 
     def _after_done(self) -> None:
-        if self._values is not None:
+        if self._values is not None and not self._form.is_local:
             self._values.run_whole(self._form.plan.after)
         self._finish()
 
     def _finish(self) -> None:
         if self._values is not None:
+            if self._form.is_local:
+                self._values.run_all()
             self._values.finish()
         self._completion.completed(self)
+
+
+class _Nobody:
+    """Waits for no rehearsed command."""
+
+    def completed(self, command: Command) -> None: ...
+
+    def failed(self, command: Command, fault: DeviceFault) -> None:
+        raise AssertionError("a command without values meets no fault")
+
+
+_NOBODY = _Nobody()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kernbench.commands import CompositeTemplate, IndexOp, OpSpec, Reg, TensorHandle
 from kernbench.dtypes import DType
-from kernbench.numerics import accumulator_dtype
+from kernbench.numerics import MICRO_OPS, accumulator_dtype
 from kernbench.sim.access_eval import BoxForm, affine_ints, index_registers
 from kernbench.sim.compute import ValueOp, make_value_op
 from kernbench.sim.dma_command import checked_range
@@ -18,8 +18,9 @@ from kernbench.sim.engines.pe_math import ChainOp
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.form_context import FormContext
 from kernbench.sim.hazards import Footprint, Range
-from kernbench.sim.plan import MathStage, PlanError, Tile, make_plan
+from kernbench.sim.plan import Along, MathStage, PlanError, Tile, make_plan
 from kernbench.sim.registers import Registers, reader, tuple_reader
+from kernbench.sim.rehearsal import Rehearsal
 
 Strides = tuple[int, ...]
 Chain = tuple[ChainOp, ...]
@@ -90,6 +91,10 @@ class CompositeForm:
         self._prepare_log(context)
         self.values = self._value_ops(context, numbers) if context.computes or template.static else ()
         self.used = self._used(context)
+        self.is_local = not self.hbm
+        self.can_be_rehearsed = self.is_local and self.plan.loop is not None
+        self.rehearsals: dict[int, Rehearsal] = {}  # by the topology index of PE_GEMM
+        self.values_at_once = self._values_at_once()
         self.value_registers = context.taint.of(*_scalars(template.ops)) if self.values else ()
 
     def _hbm_operands(self, context: FormContext) -> dict[str, HbmOperand]:
@@ -141,6 +146,13 @@ class CompositeForm:
             None if op.kind == "gemm" else make_value_op(op, numbers, acc or _result_dtype(op), context.dtypes, output)
             for op in self.template.ops
         )
+
+    def _values_at_once(self) -> bool:
+        """The output can be computed as one tile: every element depends on its own place alone, and on all of k."""
+        ops = [self.values[index] for index in self.plan.out_ops if self.values]
+        axes = [along for op in ops if op is not None for arg in (*op.args, op.out) for along in arg.axes]
+        mixes = any(MICRO_OPS[op.kind].mixes for op in ops if op is not None)
+        return not self.plan.k_ops and not mixes and Along.TILE not in axes
 
     def _used(self, context: FormContext) -> tuple[int, ...]:
         """Registers that its addresses need; values that are not known may stay so in scalars."""

@@ -74,6 +74,38 @@ class CompositeValues:
         for low, high in self._binding.writes:
             mark(low, high)
 
+    def run_all(self) -> None:
+        """Everything, of a composite whose operands are all in TCM."""
+        if self.unknown:
+            return
+        plan = self._form.plan
+        self.run_whole(plan.before)
+        if plan.loop is not None:
+            if self._form.values_at_once:
+                self._run_at_once(plan.loop)
+            else:
+                self._run_tiles(plan.loop)
+        self.run_whole(plan.after)
+
+    def _run_at_once(self, loop: Loop) -> None:
+        a = self._operand("a", slice(None), slice(None))
+        b = self._operand("b", slice(None), slice(None))
+        acc = numerics.gemm(a, b)
+        for index in self._form.plan.out_ops:
+            written = run_op(self._op(index), self._views, None, acc)
+            acc = acc if written is None else written
+        self._views[self._form.numbers[loop.out]][...] = cast(acc, loop.out.dtype)
+
+    def _run_tiles(self, loop: Loop) -> None:
+        plan = self._form.plan
+        for j in range(loop.total):
+            self.multiply(loop, j, {})
+            if plan.k_ops:
+                self.run_partial(plan.k_ops, loop, j)
+            if (j + 1) % loop.counts[1] == 0:
+                self.run_output(plan.out_ops, loop, j)
+                self.store(loop, j)
+
     # ----------------------------------------------------------------- whole operands
 
     def run_whole(self, stages: Sequence[MathStage]) -> None:

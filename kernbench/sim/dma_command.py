@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernbench.commands import Atomic, DmaRead, DmaWrite, Gather, Operand, Reg, Scatter, TensorHandle
+from kernbench.commands import Affine, Atomic, DmaRead, DmaWrite, Gather, Operand, Reg, Scatter, TensorHandle
 from kernbench.dtypes import DType, cast, i64, u64
 from kernbench.numerics import wrap
 from kernbench.sim import part_io
@@ -128,7 +128,10 @@ def _other_reader(other: Operand | None, dtype: DType, dtypes: Sequence[DType]) 
     read = reader(other)
     floats = dtypes[other.index].is_float if isinstance(other, Reg) else isinstance(other, float)
     unsigned = isinstance(other, Reg) and dtypes[other.index].kind == "uint"
-    wide = np.float64 if floats else _wrapped(u64 if unsigned else i64)
+    wide: Callable[[Any], Any] = np.float64 if floats else _wrapped(u64 if unsigned else i64)
+    if not isinstance(other, Reg | Affine):
+        value = cast(wide(other), dtype)
+        return lambda registers: value
     return lambda registers: cast(wide(read(registers)), dtype)
 
 

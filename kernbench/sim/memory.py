@@ -7,6 +7,7 @@ what a PE wrote is forgotten, that is, marked unknown.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ Ints = NDArray[np.int64]
 # What a byte of memory is: nobody wrote it; written with a value; written by a PE in timing mode, without one.
 UNWRITTEN, KNOWN, UNKNOWN = 0, 1, 2
 
+_LONG = 4096  # bytes of a run that is worth remembering as written
 _CHUNK_BITS = 20
 _CHUNK = 1 << _CHUNK_BITS
 _WORDS: Mapping[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
@@ -38,12 +40,13 @@ class MemorySlice:
     `read` may give a view, which holds until the next write.
     """
 
-    __slots__ = ("_chunks", "capacity_bytes", "node")
+    __slots__ = ("_chunks", "_written", "capacity_bytes", "node")
 
     def __init__(self, node: str, capacity_bytes: int) -> None:
         self.node = node
         self.capacity_bytes = capacity_bytes
         self._chunks: dict[int, _Chunk] = {}
+        self._written: list[tuple[int, int]] = []  # long runs written at once, sorted, joined; memory stays written
 
     def _chunk(self, index: int) -> _Chunk:
         chunk = self._chunks.get(index)
@@ -79,6 +82,8 @@ class MemorySlice:
         return out
 
     def write(self, offset: int, data: Bytes) -> None:
+        if len(data) >= _LONG:
+            self._note_written(offset, offset + len(data))
         for index, inner, outer in self._spans(offset, len(data)):
             chunk = self._chunk(index)
             chunk.data[inner] = data[outer]
@@ -91,12 +96,31 @@ class MemorySlice:
 
     def has(self, state: int, offset: int, nbytes: int) -> bool:
         """Any byte of a run is in that state."""
+        if state == UNWRITTEN and self.is_written(offset, offset + nbytes):
+            return False
         for index, inner, _ in self._spans(offset, nbytes):
             chunk = self._chunks.get(index)
             found = state == UNWRITTEN if chunk is None else bool((chunk.state[inner] == state).any())
             if found:
                 return True
         return False
+
+    def _note_written(self, low: int, high: int) -> None:
+        written = self._written
+        at = bisect_left(written, (low, high))
+        if at and written[at - 1][1] >= low:
+            at -= 1
+            low = written[at][0]
+        end = at
+        while end < len(written) and written[end][0] <= high:
+            high = max(high, written[end][1])
+            end += 1
+        written[at:end] = [(low, high)]
+
+    def is_written(self, low: int, high: int) -> bool:
+        """The run lies in one that was written whole; False says nothing."""
+        at = bisect_right(self._written, (low, self.capacity_bytes)) - 1
+        return at >= 0 and self._written[at][1] >= high
 
     # ----------------------------------------------------------------- many elements at once
 

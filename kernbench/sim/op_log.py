@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
@@ -93,8 +93,8 @@ class Interned:
 class OpLog:
     """Takes records. `add` is the one hot method."""
 
-    def __init__(self, components: Sequence[str]) -> None:
-        self.interned = Interned(components)
+    def __init__(self, components: Sequence[str] | Interned) -> None:
+        self.interned = components if isinstance(components, Interned) else Interned(components)
         self.intern = self.interned.text  # a name, a request or a place in a source → its number
         self.intern_params = self.interned.parameters
         self.count = 0
@@ -102,6 +102,8 @@ class OpLog:
         self._chunk = bytearray(_CHUNK_BYTES)
         self._position = 0
         self._table: OpTable | None = None
+        self._repeats: dict[int, tuple[NDArray[Any], list[tuple[int, int, int]]]] = {}  # by id of the rows
+        self.under_way: dict[object, Callable[[], NDArray[Any]]] = {}  # records of what `repeat` gets at its end
 
     def add(
         self,
@@ -137,30 +139,39 @@ class OpLog:
     def __len__(self) -> int:
         return self.count
 
-    def extend(self, rows: NDArray[Any]) -> None:
-        """Append many packed records at once (rows of a table's `rows`, copied and shifted)."""
-        assert rows.dtype == _RECORD
-        self._full.append(self._chunk[: self._position])
-        self._full.append(bytearray(rows.tobytes()))
-        self._chunk, self._position = bytearray(_CHUNK_BYTES), 0
+    def repeat(self, rows: NDArray[Any], t_start_ps: int, request: int, cmd: int) -> None:
+        """Append packed records (those of `rows()`) again: later by `t_start_ps`, of another request and command.
+
+        They are not copied before somebody reads the log, so `rows` must stay as it is.
+        """
+        found = self._repeats.get(id(rows))
+        if found is None:
+            found = self._repeats[id(rows)] = rows, []
+        found[1].append((t_start_ps, request, cmd))
         self.count += len(rows)
 
     def table(self) -> OpTable:
         """All records so far, in the log's order."""
-        if self._table is None or len(self._table) != self.count:
-            self._table = OpTable(_sorted(self._rows()), self.interned)
+        if self._table is None or len(self._table) != self.count or self.under_way:
+            self._table = OpTable(_sorted(self.rows()), self.interned)
         return self._table
 
-    def _rows(self) -> NDArray[Any]:
+    def rows(self) -> NDArray[Any]:
+        """All records so far, packed, in no order."""
         chunks = [*self._full, self._chunk[: self._position]]
-        rows = np.empty(self.count, _RECORD)
-        start = 0
-        for chunk in chunks:
-            end = start + len(chunk) // RECORD_BYTES
-            rows[start:end] = np.frombuffer(chunk, _RECORD)
-            start = end
-        assert start == self.count
-        return rows
+        written = [np.frombuffer(chunk, _RECORD) for chunk in chunks]
+        repeated = [repeated_rows(rows, np.array(times, np.int64)) for rows, times in self._repeats.values()]
+        return np.concatenate([*written, *repeated, *(rows() for rows in self.under_way.values())])
+
+
+def repeated_rows(rows: NDArray[Any], times: NDArray[np.int64]) -> NDArray[Any]:
+    """`rows` once for each (t_start_ps, request, cmd) of `times`."""
+    made = np.tile(rows, (len(times), 1))
+    start, request, cmd = (times[:, column, None] for column in range(3))
+    made["t_start"] += start
+    made["t_end"] += start
+    made["request"], made["cmd"] = request, cmd
+    return made.reshape(-1)
 
 
 def _sorted(rows: NDArray[Any]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.sim.access_eval import Part, Runs
-from kernbench.sim.memory import MemorySlice
+from kernbench.sim.memory import UNWRITTEN, MemorySlice
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -61,6 +61,8 @@ def part_has(memory: MemorySlice, part: Part, state: int) -> bool:
     """Any byte of the part is in that state of `memory.py`."""
     if part.form is None and part.runs is None:
         return memory.has(state, part.low, part.nbytes)
+    if state == UNWRITTEN and memory.is_written(part.low, part.high):
+        return False
     word, offsets, _ = _words_of(part, 0)
     return memory.any_element(state, offsets, word)
 

@@ -28,8 +28,8 @@ class Command(ABC):
     """Concrete: every address is known. `older` counts the commands that must be complete before it starts."""
 
     __slots__ = (
-        "complete", "conflicts", "footprint", "hbm_reads", "hbm_writes", "is_composite", "issued", "older", "origin",
-        "program", "span", "strict", "waiters",
+        "alone", "complete", "conflicts", "footprint", "hbm_reads", "hbm_writes", "is_composite", "issued", "older",
+        "origin", "program", "span", "strict", "waiters",
     )  # fmt: skip
 
     is_composite: bool
@@ -43,10 +43,15 @@ class Command(ABC):
         self.hbm_writes: Sequence[Part] = ()
         self.older = 0  # conflicting commands before it; for a composite, DMAs only
         self.conflicts = 0  # of a composite: conflicting composites before it
+        self.alone = False  # of a composite: no other is under way when it starts
         self.strict = False  # of a composite: found a conflict at the head of the queue, waits for all before it
         self.issued = False
         self.complete = False
         self.waiters: list[tuple[Command, bool]] = []  # younger ones; True: both are composites
+
+    def share(self, server_place: tuple[int, tuple[int, ...]]) -> None:
+        """Another composite starts, decided by the server at `server_place`."""
+        self.alone = False
 
     @abstractmethod
     def start(self, completion: Completion) -> None:

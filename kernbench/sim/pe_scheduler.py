@@ -39,8 +39,8 @@ class Owner(Protocol):
 
 class PeScheduler:
     __slots__ = (
-        "__weakref__", "_clock", "_composites", "_depth", "_dma", "_in_flight", "_ipcq", "_issue", "_owner", "_reads",
-        "_room", "_sends", "_writes", "footprints", "live", "topology_index",
+        "__weakref__", "_clock", "_composites", "_depth", "_dma", "_in_flight", "_ipcq", "_issue", "_lone", "_owner",
+        "_reads", "_room", "_sends", "_writes", "footprints", "live", "topology_index",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, topology_index: int, spec: PeSpec, parts: PeParts, owner: Owner) -> None:
@@ -59,6 +59,7 @@ class PeScheduler:
         self._writes: deque[Command] = deque()
         self._sends: deque[Command] = deque()
         self._in_flight = 0  # composites issued and not complete
+        self._lone: Command | None = None  # the composite under way that started alone, while it is
 
     @property
     def idle(self) -> bool:
@@ -150,6 +151,7 @@ class PeScheduler:
         self._room += 1
         if command.is_composite:
             self._in_flight += 1
+            self._share_engines(command)
         try:
             command.start(self)
         except DeviceFault as fault:
@@ -157,6 +159,13 @@ class PeScheduler:
             self.completed(command)
             return
         self._owner.changed()
+
+    def _share_engines(self, command: Command) -> None:
+        """A composite alone is told when it is not any more."""
+        if self._lone is not None:
+            self._lone.share((self.topology_index, ()))
+        command.alone = self._in_flight == 1
+        self._lone = command if command.alone else None
 
     def _channel_has_room(self) -> None:
         self._clock.defer(self)
@@ -168,6 +177,8 @@ class PeScheduler:
         del self.live[command]
         if command.is_composite:
             self._in_flight -= 1
+            if command is self._lone:
+                self._lone = None
         for waiter, as_composite in command.waiters:
             if as_composite:
                 waiter.conflicts -= 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-import simpy
 
 from kernbench.sim.clock import Clock
 
@@ -113,7 +112,7 @@ def test_a_limit_of_events_stops_at_the_end_of_an_instant() -> None:
 
 
 def test_processes_share_the_time_and_its_order() -> None:
-    clock = Clock(simpy.Environment())
+    clock = Clock()
     told: list[object] = []
 
     def process() -> object:

@@ -40,6 +40,16 @@ class PeGemm(InOrderServer):
         self._fetch_name, self._gemm_name = log.intern("fetch"), log.intern("gemm")
         self.fetch_busy_ps = 0
 
+    def idle_at(self, now: int) -> bool:
+        return super().idle_at(now) and self._fetch_free_ps <= now
+
+    def follow(self, rehearsed: InOrderServer, start_ps: int) -> None:
+        super().follow(rehearsed, start_ps)
+        assert isinstance(rehearsed, PeGemm)
+        self.fetch_busy_ps += rehearsed.fetch_busy_ps
+        self._fetch_free_ps = start_ps + rehearsed._fetch_free_ps
+        self._previous_ps = start_ps + rehearsed._previous_ps
+
     def submit(self, origin: Origin, j: int, tile: Tile, params_id: int, user: TileUser) -> None:
         self._arrive((origin.cmd, j, STAGE_FETCH, origin, tile, params_id, user))
 

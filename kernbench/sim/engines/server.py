@@ -51,6 +51,17 @@ class InOrderServer(ABC):
         for job in jobs:
             self.serve(now, job)
 
+    def idle_at(self, now: int) -> bool:
+        """Nothing is booked that is not over."""
+        return self.free_ps <= now and not self._inbox
+
+    def follow(self, rehearsed: InOrderServer, start_ps: int) -> None:
+        """Stand as one does that has done the same work, begun at `start_ps` rather than at 0."""
+        assert type(rehearsed) is type(self)
+        if rehearsed.free_ps:
+            self.free_ps = start_ps + rehearsed.free_ps
+        self.busy_ps += rehearsed.busy_ps
+
     @abstractmethod
     def serve(self, now: int, job: tuple[Any, ...]) -> None:
         """Book one job that arrived at `now`."""
