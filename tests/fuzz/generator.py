@@ -90,6 +90,7 @@ class Derivation:
     out: list[str] = field(default_factory=list)
     indent: int = 0
     used: set[tuple[str, Production]] = field(default_factory=set)
+    seeks_new: bool = False  # prefers productions that are not in `used` yet
 
     def derive(self, symbol: str, depth: int) -> None:
         known = grammar()
@@ -103,7 +104,10 @@ class Derivation:
             choices = tuple(each for each in choices if each != ("raise_",))
         fitting = [each for each in choices if known.height(each) < depth]
         lowest = min(known.height(each) for each in choices)
-        production = self.rng.choice(fitting or [each for each in choices if known.height(each) == lowest])
+        fitting = fitting or [each for each in choices if known.height(each) == lowest]
+        if self.seeks_new:
+            fitting = [each for each in fitting if (symbol, each) not in self.used] or fitting
+        production = self.rng.choice(fitting)
         self.used.add((symbol, production))
         for each in production:
             self.derive(each, depth - 1)

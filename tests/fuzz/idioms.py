@@ -79,7 +79,7 @@ class Words:
         names = self.names[kind]
         if names and self.rng.random() < 0.8:
             return self.rng.choice(names)
-        return {
+        simplest: dict[str, Callable[[], str]] = {
             "int": lambda: self.rng.choice(("0", "1", "2", "3", "7", "tl.program_id(0)", "-1", "tl.num_programs(0)")),
             "float": lambda: self.rng.choice(("0.0", "1.0", "-2.5", "0.125", "alpha")),
             "const": lambda: self.rng.choice(("0", "1", "2", "4", "BLOCK", "FLAG", "BLOCK // 2", "2 * BLOCK")),
@@ -88,7 +88,8 @@ class Words:
             "mask": lambda: "(offs < n)",
             "tile": lambda: "tl.full((BLOCK, BLOCK), 1.5, tl.float32)",
             "itile": lambda: "(offs[:, None] * BLOCK + offs[None, :])",
-        }[kind]()
+        }
+        return simplest[kind]()
 
     def _operator(self, kind: str, depth: int, operators: tuple[str, ...]) -> str:
         return f"({self.text(kind, depth)} {self.rng.choice(operators)} {self.text(kind, depth)})"

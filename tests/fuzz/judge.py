@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import io
+import json
 import signal
 import tempfile
 import traceback
@@ -21,9 +22,15 @@ from typing import Any
 import numpy as np
 
 import kernbench as kb
+from kernbench.binary import decode
 from kernbench.cli.errors import all_errors
+from kernbench.compiler.pipeline import CompiledKernel
+from kernbench.compiler.printer import print_program
+from kernbench.compiler.program_json import program_document
+from kernbench.compiler.program_parser import parse_program
 from kernbench.diagnostics import Diagnostic, KernBenchError
 from kernbench.kernel import Kernel
+from kernbench.report.dataflow import dataflow_dot
 from kernbench.run import Run
 from kernbench.session import Device
 from kernbench.sim.engine import Limits
@@ -149,7 +156,7 @@ def judge(case: Case, compare: bool = True) -> Verdict:
     def work() -> Verdict:
         kernel = compiled(case, 1)
         run = launched(case, "data", kernel)
-        difference = _difference(case, kernel, run) if compare else ""
+        difference = (_difference(case, kernel, run) or _lost(run)) if compare else ""
         if difference:
             return Verdict("failure", key=difference, detail=difference)
         return Verdict("result", tuple(sorted({each.code for each in run.diagnostics})))
@@ -174,6 +181,20 @@ def _difference(case: Case, kernel: Kernel, run: Run) -> str:
         if not _same(array, plain.arrays[name]):
             return "the results of both optimisation levels differ"
     return ""
+
+
+def _lost(run: Run) -> str:
+    """Whether the program comes back from its bytes and from its text; what people read of it is made, too."""
+    compiled = run.compiled
+    assert isinstance(compiled, CompiledKernel) and compiled.binary is not None
+    json.dumps(program_document(compiled.program, compiled.binary, ""))
+    json.dumps(run.to_json())
+    run.summary()
+    dataflow_dot(compiled.program)
+    text = print_program(compiled.program)
+    if decode(compiled.binary) != compiled.program:
+        return "the binary is another program"
+    return "" if print_program(parse_program(text)) == text else "the printed program is another one"
 
 
 def _unless_refused(work: Callable[[], Run]) -> Run | KernBenchError:
