@@ -29,6 +29,15 @@ _KINDS = {
     "atomic_xor": "xor",
     "atomic_xchg": "xchg",
 }
+_DOCS = {
+    "add": "Add to memory",
+    "max_elem": "Keep the larger in memory",
+    "min_elem": "Keep the smaller in memory",
+    "and": "Bitwise and with memory",
+    "or": "Bitwise or with memory",
+    "xor": "Bitwise exclusive or with memory",
+    "xchg": "Put values into memory",
+}
 _OF_BITS = ("and", "or", "xor")
 
 
@@ -48,6 +57,7 @@ def _pointer_function(kind: str) -> Callable[..., Value]:
     ) -> Value:
         return _atomic(call, kind, pointer, val, NONE, mask, sem, scope)
 
+    function.__doc__ = f"{_DOCS[kind]}; the elements before it, lane by lane."
     return function
 
 
@@ -57,6 +67,7 @@ for _name, _kind in _KINDS.items():
 
 @builtin("atomic_cas")
 def atomic_cas(call: Call, pointer: Value, cmp: Value, val: Value, sem: Value = NONE, scope: Value = NONE) -> Value:
+    """Put `val` where `cmp` is in memory; the elements before it, lane by lane."""
     return _atomic(call, "cas", pointer, val, cmp, NONE, sem, scope)
 
 
@@ -82,6 +93,7 @@ def _descriptor_function(kind: str) -> Callable[..., Value]:
         access.atomic(call.builder, kind, pointer, value, NONE, lanes, call.at)
         return NONE
 
+    function.__doc__ = f"{_DOCS[kind]}, in the tile that starts at `offsets`."
     return function
 
 

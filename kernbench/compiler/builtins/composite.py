@@ -57,6 +57,7 @@ def composite(
     epilogue: Value = NONE,
     **others: Value,
 ) -> Value:
+    """One command for a GEMM with what comes before and after it, or for a chain of MATH ops."""
     name = _op_name(call, op)
     before, after = _entries(call, prologue, "prologue"), _entries(call, epilogue, "epilogue")
     if name is None and not before:

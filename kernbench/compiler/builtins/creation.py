@@ -28,6 +28,7 @@ from kernbench.dtypes import DType, i32
 
 @builtin("arange")
 def arange(call: Call, start: Value, end: Value) -> Value:
+    """The integers from `start` on below `end`, as int32."""
     low, high = call.integer(start, "start"), call.integer(end, "end")
     extent = high - low
     if extent < 1:
@@ -45,6 +46,7 @@ def arange(call: Call, start: Value, end: Value) -> Value:
 
 @builtin("full")
 def full_(call: Call, shape: Value, value: Value, dtype: Value) -> Value:
+    """A block of one value."""
     extents = check_shape(call.shape(shape), call.at, power_of_two=call.builder.power_of_two)
     if is_block(value):
         raise fault("E_SCALAR_EXPECTED", f"tl.full takes one value, {type_text(value)} is given", call.at)
@@ -57,16 +59,19 @@ def full_(call: Call, shape: Value, value: Value, dtype: Value) -> Value:
 
 @builtin("zeros")
 def zeros(call: Call, shape: Value, dtype: Value) -> Value:
+    """A block of zeros."""
     return full_(call, shape, Const(0), dtype)
 
 
 @builtin("zeros_like")
 def zeros_like(call: Call, input: Value) -> Value:
+    """A block of zeros of the shape and type of another."""
     return full_like(call, input, Const(0))
 
 
 @builtin("full_like")
 def full_like(call: Call, input: Value, value: Value, dtype: Value = NONE) -> Value:
+    """A block of one value of the shape of another, and of its type if none is given."""
     element = element_type(input)
     if element is None:
         raise fault("E_BLOCK_EXPECTED", f"a block is needed, {type_text(input)} is given", call.at)
@@ -79,6 +84,7 @@ def full_like(call: Call, input: Value, value: Value, dtype: Value = NONE) -> Va
 
 @builtin("cast", "to")
 def cast_(call: Call, input: Value, dtype: Value, fp_downcast_rounding: Value = NONE, bitcast: Value = FALSE) -> Value:
+    """The value in another type, rounded or wrapped to it; with `bitcast` the same bits."""
     rounding = call.constant(fp_downcast_rounding, "fp_downcast_rounding")
     if rounding not in (None, "rtne", "rtz"):
         raise fault("E_CALL_ARGUMENTS", f"{rounding!r} is no rounding of {call.name}", call.at, help="'rtne' or 'rtz'")
@@ -99,9 +105,11 @@ def _narrows(have: DType, wanted: DType) -> bool:
 
 @builtin("bitcast")
 def bitcast_(call: Call, input: Value, dtype: Value) -> Value:
+    """The same bits read as another type of equal size."""
     return reinterpreted(call.builder, input, call.element(dtype), call.at)
 
 
 @builtin("to_tensor")
 def to_tensor(call: Call, x: Value) -> Value:
+    """A constant as a typed run-time value."""
     return to_runtime(call.builder, x, call.at)

@@ -8,11 +8,13 @@ from kernbench.compiler.values import NONE, Value
 
 @builtin("multiple_of", "max_contiguous", "max_constancy")
 def hint(call: Call, input: Value, values: Value) -> Value:
+    """The value as it is: what is promised of it changes no result."""
     return input
 
 
 @builtin("assume")
 def assume(call: Call, cond: Value) -> Value:
+    """Nothing: what is promised changes no result."""
     return NONE
 
 

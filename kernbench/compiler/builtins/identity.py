@@ -10,16 +10,28 @@ from kernbench.compiler.faults import fault
 from kernbench.compiler.values import ZERO, Value
 
 _AXES = (0, 1, 2)
-_WORDS: tuple[Special, ...] = tuple(word for word in get_args(Special) if not word[-1].isdigit())
+_WORDS: dict[Special, str] = {
+    "pe_id": "The number of this PE in its cube.",
+    "cube_id": "The number of this PE's cube in its package.",
+    "sip_id": "The number of this PE's package.",
+    "pe_index": "The index of this PE in the launch.",
+    "num_pes": "The PEs of the launch.",
+    "num_cubes": "The cubes that have PEs of the launch.",
+    "num_sips": "The packages that have PEs of the launch.",
+    "pes_per_cube": "The PEs of a cube.",
+}
+assert set(_WORDS) == {word for word in get_args(Special) if not word[-1].isdigit()}
 
 
 @builtin("program_id")
 def program_id(call: Call, axis: Value = ZERO) -> Value:
+    """The index of this program along an axis of the grid."""
     return call.builder.special(_of_axis(call, axis, ("program_id_0", "program_id_1", "program_id_2")))
 
 
 @builtin("num_programs")
 def num_programs(call: Call, axis: Value = ZERO) -> Value:
+    """The programs along an axis of the grid."""
     return call.builder.special(_of_axis(call, axis, ("num_programs_0", "num_programs_1", "num_programs_2")))
 
 
@@ -34,6 +46,8 @@ def _register(word: Special) -> None:
     @builtin(word)
     def identity(call: Call) -> Value:
         return call.builder.special(word)
+
+    identity.__doc__ = _WORDS[word]
 
 
 for _word in _WORDS:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kernbench.compiler.arithmetic import arithmetic, elementwise
 from kernbench.compiler.builtins.maths import float_type
-from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.builtins.registry import Call, builtin, micro_op_doc
 from kernbench.compiler.conversions import bitcast, cast, require_numbers, to_runtime
 from kernbench.compiler.faults import fault
 from kernbench.compiler.promotion import common_type, result_type
@@ -76,16 +76,20 @@ _BITS = {
 }
 
 
+def _described(function: Function, doc: str) -> Function:
+    function.__doc__ = doc
+    return function
+
+
 def _float_function(kind: str) -> Function:
     def function(call: Call, x: Value) -> Value:
         return elementwise(call.builder, kind, (x,), float_type(call, x), call.at)
 
-    return function
+    return _described(function, micro_op_doc(kind))
 
 
 def _pair_function(kind: str) -> Function:
     def function(call: Call, x: Value, y: Value) -> Value:
-        """Of the type of its floats; an exponent may be an integer."""
         require_numbers(call.at, x, y)
         values = [to_runtime(call.builder, value, call.at) for value in (x, y)]
         dtype = common_type(call.at, *values)
@@ -95,14 +99,14 @@ def _pair_function(kind: str) -> Function:
             raise fault("E_OPERAND_TYPE", message, call.at, help=help)
         return arithmetic(call.builder, kind, values[0], values[1], dtype, call.at)
 
-    return function
+    return _described(function, micro_op_doc(kind, ", in the type of its floats"))
 
 
 def _test_function(kind: str) -> Function:
     def function(call: Call, x: Value) -> Value:
         return elementwise(call.builder, kind, (x,), i1, call.at, reads=float_type(call, x))
 
-    return function
+    return _described(function, micro_op_doc(kind, ", as int1"))
 
 
 def _integer(call: Call, value: Value) -> DType:
@@ -116,7 +120,7 @@ def _count_function(kind: str) -> Function:
     def function(call: Call, x: Value) -> Value:
         return elementwise(call.builder, kind, (x,), i32, call.at, reads=_integer(call, x))
 
-    return function
+    return _described(function, micro_op_doc(kind, ", as int32"))
 
 
 def _rounding_function(kind: str, dtype: DType) -> Function:
@@ -124,21 +128,21 @@ def _rounding_function(kind: str, dtype: DType) -> Function:
         rounded = elementwise(call.builder, kind, (x,), float_type(call, x), call.at)
         return cast(call.builder, rounded, dtype, call.at)
 
-    return function
+    return _described(function, micro_op_doc(kind, f", as {dtype.triton}"))
 
 
 def _cast_function(dtype: DType) -> Function:
     def function(call: Call, x: Value) -> Value:
         return cast(call.builder, x, dtype, call.at)
 
-    return function
+    return _described(function, f"The value as {dtype.triton}, rounded to nearest.")
 
 
 def _bits_function(dtype: DType) -> Function:
     def function(call: Call, x: Value) -> Value:
         return bitcast(call.builder, to_runtime(call.builder, x, call.at), dtype, call.at)
 
-    return function
+    return _described(function, f"The same bits read as {dtype.triton}.")
 
 
 _FUNCTIONS: dict[str, Function] = {
@@ -157,22 +161,26 @@ for _name, _function in _FUNCTIONS.items():
 
 @builtin("libdevice.signbit")
 def signbit(call: Call, x: Value) -> Value:
+    """1 where the sign of x is set, else 0."""
     return elementwise(call.builder, "signbit", (x,), i32, call.at, reads=float_type(call, x))
 
 
 @builtin("libdevice.saturatef")
 def saturatef(call: Call, x: Value) -> Value:
+    """x held between 0 and 1."""
     dtype = float_type(call, x)
     return elementwise(call.builder, "clamp", (x, Const(0.0), Const(1.0)), dtype, call.at)
 
 
 @builtin("libdevice.brev")
 def brev(call: Call, x: Value) -> Value:
+    """The bits in reverse order."""
     return elementwise(call.builder, "brev", (x,), _integer(call, x), call.at)
 
 
 @builtin("libdevice.mulhi")
 def mulhi(call: Call, x: Value, y: Value) -> Value:
+    """The high half of the product."""
     return _high_product(call, "mulhi", x, y)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernbench.compiler import operators
 from kernbench.compiler.arithmetic import arithmetic, elementwise
 from kernbench.compiler.builtins.reductions import reduce_along
-from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.builtins.registry import Call, builtin, micro_op_doc
 from kernbench.compiler.conversions import cast, require_numbers, to_runtime
 from kernbench.compiler.faults import fault
 from kernbench.compiler.promotion import common_type, result_type
@@ -40,6 +40,8 @@ def _register(name: str, kind: str) -> None:
     def unary(call: Call, x: Value) -> Value:
         return elementwise(call.builder, kind, (x,), float_type(call, x), call.at)
 
+    unary.__doc__ = micro_op_doc(kind)
+
 
 def float_type(call: Call, *values: Value) -> DType:
     """The type of a float function's result; integers are refused, as Triton does."""
@@ -60,6 +62,7 @@ for _name, _kind in _UNARY.items():
 
 @builtin("abs", "builtins.abs")
 def abs_(call: Call, x: Value) -> Value:
+    """|x|; the smallest integer stays what it is."""
     if isinstance(x, Const) and isinstance(x.value, bool | int | float):
         return Const(abs(x.value))
     require_numbers(call.at, x)
@@ -72,6 +75,7 @@ def abs_(call: Call, x: Value) -> Value:
 
 @builtin("where")
 def where(call: Call, condition: Value, x: Value, y: Value) -> Value:
+    """`x` in the lanes where `condition` is not 0, else `y`."""
     return operators.select(call.builder, condition, x, y, call.at)
 
 
@@ -93,16 +97,19 @@ def _without_bf16(call: Call, value: Value) -> Value:
 
 @builtin("maximum")
 def maximum(call: Call, x: Value, y: Value, propagate_nan: Value = IGNORE_NAN) -> Value:
+    """The larger of the two, lane by lane; a NaN loses unless `propagate_nan` says otherwise."""
     return _extreme(call, "max_elem", x, y, propagate_nan)
 
 
 @builtin("minimum")
 def minimum(call: Call, x: Value, y: Value, propagate_nan: Value = IGNORE_NAN) -> Value:
+    """The smaller of the two, lane by lane; a NaN loses unless `propagate_nan` says otherwise."""
     return _extreme(call, "min_elem", x, y, propagate_nan)
 
 
 @builtin("clamp")
 def clamp(call: Call, x: Value, min: Value, max: Value, propagate_nan: Value = IGNORE_NAN) -> Value:
+    """`x` held between `min` and `max`."""
     require_numbers(call.at, x, min, max)
     kind = "clamp_nan" if call.constant(propagate_nan, "propagate_nan") == "all" else "clamp"
     values = [_without_bf16(call, to_runtime(call.builder, value, call.at)) for value in (x, min, max)]
@@ -133,18 +140,21 @@ for _operator, _name in (
 
 @builtin("fma")
 def fma(call: Call, x: Value, y: Value, z: Value) -> Value:
+    """x * y + z, the product exact but in fp64."""
     dtype = float_type(call, x, y, z)
     return elementwise(call.builder, "fma", (x, y, z), dtype, call.at)
 
 
 @builtin("fdiv", "div_rn")
 def fdiv(call: Call, x: Value, y: Value, ieee_rounding: Value = FALSE) -> Value:
+    """x / y of floats."""
     float_type(call, x, y)
     return operators.binary(call.builder, "/", x, y, call.at)
 
 
 @builtin("cdiv")
 def cdiv(call: Call, x: Value, div: Value) -> Value:
+    """x / div rounded up, of integers that are not negative."""
     builder, at = call.builder, call.at
     raised = operators.binary(builder, "+", x, operators.binary(builder, "-", div, Const(1), at), at)
     return operators.binary(builder, "//", raised, div, at)
@@ -179,14 +189,17 @@ def swizzle2d(call: Call, i: Value, j: Value, size_i: Value, size_j: Value, size
 
 @builtin("isnan")
 def isnan(call: Call, x: Value) -> Value:
+    """Whether x is NaN."""
     return operators.compare(call.builder, "!=", x, x, call.at)
 
 
 @builtin("logical_and")
 def logical_and(call: Call, x: Value, y: Value) -> Value:
+    """`and` of conditions, lane by lane."""
     return operators.logical(call.builder, "and", x, y, call.at)
 
 
 @builtin("logical_or")
 def logical_or(call: Call, x: Value, y: Value) -> Value:
+    """`or` of conditions, lane by lane."""
     return operators.logical(call.builder, "or", x, y, call.at)

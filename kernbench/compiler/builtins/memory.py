@@ -42,6 +42,7 @@ def load(
     eviction_policy: Value = _TEXT,
     volatile: Value = FALSE,
 ) -> Value:
+    """Elements from memory; lanes that `mask` stops touch nothing and read as `other`, by default 0."""
     if isinstance(pointer, TileValue):
         return tiles.load(call, pointer, mask, other, boundary_check, padding_option)
     _refuse_boundary_check(call, boundary_check, padding_option)
@@ -58,6 +59,7 @@ def store(
     cache_modifier: Value = _TEXT,
     eviction_policy: Value = _TEXT,
 ) -> Value:
+    """Elements to memory, cast to what the pointers point to; lanes that `mask` stops touch nothing."""
     if isinstance(pointer, TileValue):
         tiles.store(call, pointer, value, mask, boundary_check)
         return NONE

@@ -29,16 +29,19 @@ from kernbench.dtypes import fp32, i1, i32
 
 @builtin("constexpr")
 def constexpr(call: Call, value: Value) -> Value:
+    """A value that is known when the kernel is compiled, as it is."""
     return value
 
 
 @builtin("builtins.min")
 def min_(call: Call, *values: Value) -> Value:
+    """The smallest of the values, of constants a constant."""
     return _pick(call, values, "<", minimum)
 
 
 @builtin("builtins.max")
 def max_(call: Call, *values: Value) -> Value:
+    """The largest of the values, of constants a constant."""
     return _pick(call, values, ">", maximum)
 
 
@@ -59,6 +62,7 @@ def _pick(call: Call, values: tuple[Value, ...], op: str, run_time: Callable[[Ca
 
 @builtin("builtins.len")
 def len_(call: Call, value: Value) -> Value:
+    """The items of a tuple, or the extent of a block's first axis."""
     if isinstance(value, TupleValue | DictValue):
         return Const(len(value.items))
     if isinstance(value, Const) and isinstance(value.value, str):
@@ -93,16 +97,19 @@ def isinstance_(call: Call, value: Value, kind: Value) -> Value:
 
 @builtin("builtins.int")
 def int_(call: Call, value: Value) -> Value:
+    """A constant as an integer, or a value cast to int32."""
     return _convert(call, value, int)
 
 
 @builtin("builtins.float")
 def float_(call: Call, value: Value) -> Value:
+    """A constant as a float, or a value cast to fp32."""
     return _convert(call, value, float)
 
 
 @builtin("builtins.bool")
 def bool_(call: Call, value: Value) -> Value:
+    """Whether a constant is true, or a value cast to int1."""
     return _convert(call, value, bool)
 
 
@@ -120,6 +127,7 @@ def _convert(call: Call, value: Value, kind: type[int] | type[float] | type[bool
 
 @builtin("next_power_of_2")
 def next_power_of_2(call: Call, n: Value) -> Value:
+    """The smallest power of two that is not below a constant."""
     number = call.integer(n, "n")
     if number < 1 or literal_type(number) is None:
         raise fault("E_CONSTANT_ARITHMETIC", f"there is no power of 2 after {number}", call.at)

@@ -35,6 +35,7 @@ def _op(call: Call, kind: str, a: Value, b: Value) -> Value:
 def philox_impl(
     call: Call, c0: Value, c1: Value, c2: Value, c3: Value, k0: Value, k1: Value, n_rounds: Value = _ROUNDS
 ) -> Value:
+    """Rounds of Philox on four words with a key of two."""
     dtype = element_type(to_runtime(call.builder, c0, call.at))
     if dtype not in (u32, u64):
         raise fault("E_OPERAND_TYPE", f"{call.name} takes uint32 or uint64, {type_text(c0)} is given", call.at)
@@ -73,12 +74,14 @@ def philox(call: Call, seed: Value, c0: Value, c1: Value, c2: Value, c3: Value, 
 
 @builtin("randint4x")
 def randint4x(call: Call, seed: Value, offset: Value, n_rounds: Value = _ROUNDS) -> Value:
+    """Four blocks of 32 random bits for a seed and a block of offsets."""
     zero = _op(call, "*", to_runtime(call.builder, offset, call.at), Const(0))
     return philox(call, seed, offset, zero, zero, zero, n_rounds)
 
 
 @builtin("randint")
 def randint(call: Call, seed: Value, offset: Value, n_rounds: Value = _ROUNDS) -> Value:
+    """32 random bits for a seed and a block of offsets."""
     return _items(randint4x(call, seed, offset, n_rounds))[0]
 
 
@@ -103,11 +106,13 @@ def uint_to_uniform_float(call: Call, x: Value) -> Value:
 
 @builtin("rand")
 def rand(call: Call, seed: Value, offset: Value, n_rounds: Value = _ROUNDS) -> Value:
+    """Random fp32 numbers of [0, 1) for a seed and a block of offsets."""
     return uint_to_uniform_float(call, randint(call, seed, offset, n_rounds))
 
 
 @builtin("rand4x")
 def rand4x(call: Call, seed: Value, offsets: Value, n_rounds: Value = _ROUNDS) -> Value:
+    """Four blocks of random fp32 numbers of [0, 1)."""
     words = _items(randint4x(call, seed, offsets, n_rounds))
     return TupleValue(tuple(uint_to_uniform_float(call, word) for word in words))
 
@@ -125,6 +130,7 @@ def pair_uniform_to_normal(call: Call, u1: Value, u2: Value) -> Value:
 
 @builtin("randn")
 def randn(call: Call, seed: Value, offset: Value, n_rounds: Value = _ROUNDS) -> Value:
+    """Random fp32 numbers of the standard normal distribution."""
     words = _items(randint4x(call, seed, offset, n_rounds))
     pair = (uint_to_uniform_float(call, word) for word in words[:2])
     return _items(pair_uniform_to_normal(call, *pair))[0]
@@ -132,6 +138,7 @@ def randn(call: Call, seed: Value, offset: Value, n_rounds: Value = _ROUNDS) -> 
 
 @builtin("randn4x")
 def randn4x(call: Call, seed: Value, offset: Value, n_rounds: Value = _ROUNDS) -> Value:
+    """Four blocks of random fp32 numbers of the standard normal distribution."""
     u1, u2, u3, u4 = _items(rand4x(call, seed, offset, n_rounds))
     first, second = (_items(pair_uniform_to_normal(call, *pair)) for pair in ((u1, u2), (u3, u4)))
     return TupleValue((*first, *second))

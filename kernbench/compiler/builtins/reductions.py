@@ -50,6 +50,7 @@ def max_(
     return_indices_tie_break_left: Value = TRUE,
     keep_dims: Value = FALSE,
 ) -> Value:
+    """The largest along an axis, or of all; a NaN loses. With `return_indices` its place, too."""
     return _extreme(call, "rmax", input, axis, return_indices, keep_dims)
 
 
@@ -62,6 +63,7 @@ def min_(
     return_indices_tie_break_left: Value = TRUE,
     keep_dims: Value = FALSE,
 ) -> Value:
+    """The smallest along an axis, or of all; a NaN loses. With `return_indices` its place, too."""
     return _extreme(call, "rmin", input, axis, return_indices, keep_dims)
 
 

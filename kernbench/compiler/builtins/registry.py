@@ -27,6 +27,7 @@ from kernbench.compiler.values import (
 )
 from kernbench.diagnostics import did_you_mean
 from kernbench.dtypes import BY_NAME, DType
+from kernbench.numerics import MICRO_OPS
 
 if TYPE_CHECKING:
     from kernbench.compiler.builder import Builder
@@ -117,6 +118,13 @@ def builtin(*names: str) -> Callable[[F], F]:
         return implementation
 
     return register
+
+
+def micro_op_doc(kind: str, more: str = "") -> str:
+    """What a function does that is one micro-op: the words of its table, as a sentence."""
+    text = MICRO_OPS[kind].doc
+    starts_with_word = len(text.split()[0].rstrip("'s")) > 1
+    return f"{text[0].upper() if starts_with_word else text[0]}{text[1:]}{more}."
 
 
 def call(builder: Builder, function: Value, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Place) -> Value:

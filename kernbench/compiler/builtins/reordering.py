@@ -104,11 +104,13 @@ def cat(call: Call, input: Value, other: Value, can_reorder: Value = FALSE, dim:
 
 @builtin("flip")
 def flip(call: Call, x: Value, dim: Value = NONE) -> Value:
+    """The elements in reverse order along an axis."""
     return rearrange.flip(call.builder, x, axis_of(call, dim, block_of(call, x, "x")), call.at)
 
 
 @builtin("sort")
 def sort(call: Call, x: Value, dim: Value = NONE, descending: Value = FALSE) -> Value:
+    """The elements in ascending order along the last axis."""
     axis = axis_of(call, dim, block_of(call, x, "x"))
     return rearrange.sort(call.builder, x, axis, call.flag(descending, "descending"), call.at)
 

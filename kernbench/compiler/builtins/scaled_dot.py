@@ -48,6 +48,7 @@ def dot_scaled(
     rhs_k_pack: Value = TRUE,
     out_dtype: Value = _FP32,
 ) -> Value:
+    """A matrix product of 4, 8 or 16-bit floats with a scale for every 32 of them."""
     formats = [_format(call, value, name) for value, name in ((lhs_format, "lhs_format"), (rhs_format, "rhs_format"))]
     left = _unpacked(call, lhs, formats[0], "lhs", call.flag(lhs_k_pack, "lhs_k_pack"))
     turned = permute(call.builder, block_of(call, rhs, "rhs"), (1, 0), call.at) if _is_matrix(call, rhs, "rhs") else rhs

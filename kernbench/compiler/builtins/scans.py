@@ -115,6 +115,7 @@ def _part(call: Call, items: Sequence[Value], axis: int, start: int, step: int, 
 
 @builtin("reduce")
 def reduce(call: Call, input: Value, axis: Value, combine_fn: Value, keep_dims: Value = FALSE) -> Value:
+    """The elements along an axis joined by a function of the kernel, in their order."""
     items = _group(call, input)
     whole = shape_of(items[0])
     combine, keep = _combine(call, combine_fn, items), call.flag(keep_dims, "keep_dims")
@@ -150,6 +151,7 @@ def _tree(call: Call, combine: _Combine, items: list[Value], axis: int) -> list[
 
 @builtin("associative_scan")
 def associative_scan(call: Call, input: Value, axis: Value, combine_fn: Value, reverse: Value = FALSE) -> Value:
+    """The elements up to each along an axis, joined by a function of the kernel."""
     items = _group(call, input)
     combine, place = _combine(call, combine_fn, items), axis_of(call, axis, items[0])
     backwards = call.flag(reverse, "reverse")
@@ -181,6 +183,7 @@ def _running(call: Call, combine: _Combine, items: list[Value], axis: int) -> li
 
 @builtin("cumsum")
 def cumsum(call: Call, input: Value, axis: Value = ZERO, reverse: Value = FALSE, dtype: Value = NONE) -> Value:
+    """Running sums along an axis."""
     have = element_type(block_of(call, input))
     assert isinstance(have, DType)
     wanted = call.element(dtype) if dtype != NONE else sum_type(have)
@@ -189,6 +192,7 @@ def cumsum(call: Call, input: Value, axis: Value = ZERO, reverse: Value = FALSE,
 
 @builtin("cumprod")
 def cumprod(call: Call, input: Value, axis: Value = ZERO, reverse: Value = FALSE) -> Value:
+    """Running products along an axis."""
     return _scan(call, "cumprod", without_bf16(call, block_of(call, input)), axis, reverse)
 
 
@@ -208,16 +212,19 @@ def argmax(call: Call, input: Value, axis: Value, tie_break_left: Value = TRUE, 
 
 @builtin("argmin")
 def argmin(call: Call, input: Value, axis: Value, tie_break_left: Value = TRUE, keep_dims: Value = FALSE) -> Value:
+    """The place of the smallest, the first of equals."""
     return reduced(call, "argmin", block_of(call, input), axis, keep_dims, i32)
 
 
 @builtin("xor_sum")
 def xor_sum(call: Call, input: Value, axis: Value = NONE, keep_dims: Value = FALSE) -> Value:
+    """Exclusive or along an axis, or of all."""
     return _of_bits(call, "rxor", input, axis, keep_dims)
 
 
 @builtin("reduce_or")
 def reduce_or(call: Call, input: Value, axis: Value, keep_dims: Value = FALSE) -> Value:
+    """Bitwise or along an axis, or of all."""
     return _of_bits(call, "ror", input, axis, keep_dims)
 
 

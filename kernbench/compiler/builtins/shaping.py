@@ -13,6 +13,7 @@ from kernbench.compiler.values import HbmRefValue, TupleValue, Value, is_block, 
 
 @builtin("expand_dims")
 def expand_dims(call: Call, input: Value, axis: Value) -> Value:
+    """New axes of extent 1 before the given ones."""
     axes = call.shape(axis, "axis")
     rank = len(shape_of(input)) + len(axes)
     for place in sorted(shapes.check_axis(one, rank, call.at) for one in axes):
@@ -39,11 +40,13 @@ def squeeze(call: Call, x: Value, dim: Value) -> Value:
 
 @builtin("broadcast_to")
 def broadcast_to(call: Call, input: Value, *shape: Value) -> Value:
+    """The value repeated to a shape."""
     return shapes.broadcast_to(call.builder, input, _shape(call, shape), call.at)
 
 
 @builtin("broadcast")
 def broadcast(call: Call, input: Value, other: Value) -> Value:
+    """Two values repeated to their common shape."""
     shape = shapes.broadcast_shapes(call.at, input, other)
     return TupleValue(tuple(shapes.broadcast_to(call.builder, v, shape, call.at) for v in (input, other)))
 
@@ -61,6 +64,7 @@ def trans(call: Call, input: Value, *dims: Value) -> Value:
 
 @builtin("permute")
 def permute(call: Call, input: Value, *dims: Value) -> Value:
+    """The axes in another order."""
     return _permute(call, input, _integers(call, dims))
 
 
@@ -85,6 +89,7 @@ def reshape(call: Call, input: Value, *shape: Value, can_reorder: Value | None =
 
 @builtin("ravel")
 def ravel(call: Call, input: Value, can_reorder: Value | None = None) -> Value:
+    """All elements along one axis."""
     return shapes.reshape(call.builder, input, (math.prod(shape_of(input)),), call.at)
 
 

@@ -16,6 +16,7 @@ def _combine(op: str) -> Callable[[Call, Value, Value], Value]:
     def combine(call: Call, a: Value, b: Value) -> Value:
         return operators.binary(call.builder, op, a, b, call.at)
 
+    combine.__doc__ = f"a {op} b, as a function that reductions and scans take."
     return combine
 
 
@@ -34,5 +35,6 @@ def log2(call: Call, i: Value) -> Value:
 
 @builtin("standard.is_power_of_two")
 def is_power_of_two(call: Call, i: Value) -> Value:
+    """Whether a constant is a power of two."""
     number = call.integer(i, "i")
     return Const(number > 0 and number & (number - 1) == 0)

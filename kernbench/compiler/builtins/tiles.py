@@ -54,6 +54,7 @@ def make_block_ptr(
 def make_tensor_descriptor(
     call: Call, base: Value, shape: Value, strides: Value, block_shape: Value, padding_option: Value = _TEXT
 ) -> Value:
+    """A tensor in memory, read and written in tiles of `block_shape`; lanes outside of it read as padding."""
     return _make(call, "tensor descriptor", base, shape, strides, block_shape, _padding(call, padding_option))
 
 
@@ -225,12 +226,14 @@ def descriptor_lanes(call: Call, desc: Value, offsets: Value) -> tuple[TileValue
 def load_descriptor(
     call: Call, desc: Value, offsets: Value, cache_modifier: Value = _TEXT, eviction_policy: Value = _TEXT
 ) -> Value:
+    """The tile that starts at `offsets`."""
     tile, pointer, lanes = descriptor_lanes(call, desc, offsets)
     return access.load(call.builder, pointer, lanes, _other(lanes, tile.padding, tile.base.element), call.at)
 
 
 @builtin("descriptor.store", "store_tensor_descriptor")
 def store_descriptor(call: Call, desc: Value, offsets: Value, value: Value) -> Value:
+    """Write the tile that starts at `offsets`; lanes outside of the tensor are dropped."""
     tile, pointer, lanes = descriptor_lanes(call, desc, offsets)
     _check_stored(call, value, tile.block_shape)
     access.store(call.builder, pointer, value, lanes, call.at)
@@ -260,12 +263,14 @@ def _row_lanes(call: Call, desc: Value, rows: Value, column: Value) -> tuple[Til
 
 @builtin("descriptor.gather")
 def gather_rows(call: Call, desc: Value, x_offsets: Value, y_offset: Value) -> Value:
+    """The rows `x_offsets`, from column `y_offset` on."""
     tile, pointer, lanes = _row_lanes(call, desc, x_offsets, y_offset)
     return access.load(call.builder, pointer, lanes, _other(lanes, tile.padding, tile.base.element), call.at)
 
 
 @builtin("descriptor.scatter")
 def scatter_rows(call: Call, desc: Value, value: Value, x_offsets: Value, y_offset: Value) -> Value:
+    """Write the rows `x_offsets`, from column `y_offset` on."""
     _, pointer, lanes = _row_lanes(call, desc, x_offsets, y_offset)
     access.store(call.builder, pointer, value, lanes, call.at)
     return NONE

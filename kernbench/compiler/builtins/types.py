@@ -49,6 +49,8 @@ def _register_question(name: str, question: Question) -> None:
             return Const(question(dtype.dtype))
         return Const(name == ("is_ptr" if isinstance(dtype.dtype, PointerType) else "is_block"))
 
+    ask.__doc__ = f"Whether a type is {name.removeprefix('is_').replace('_', ' ')}, when the kernel is compiled."
+
 
 for _name, _question in _QUESTIONS.items():
     _register_question(_name, _question)
@@ -74,6 +76,7 @@ def dtype(call: Call, name: Value) -> Value:
 
 @builtin("get_int_dtype")
 def get_int_dtype(call: Call, bitwidth: Value, signed: Value) -> Value:
+    """The integer type of so many bits."""
     bits = call.integer(bitwidth, "bitwidth")
     kind = "int" if call.flag(signed, "signed") else "uint"
     found = next((one for one in ALL if one.bits == bits and (one.kind == kind or bits == 1)), None)
@@ -84,11 +87,13 @@ def get_int_dtype(call: Call, bitwidth: Value, signed: Value) -> Value:
 
 @builtin("block_type")
 def block_type(call: Call, element_ty: Value, shape: Value) -> Value:
+    """The type of a block."""
     return DTypeValue(BlockType(call.dtype(element_ty, "element_ty"), call.shape(shape)))
 
 
 @builtin("pointer_type")
 def pointer_type(call: Call, element_ty: Value, address_space: Value = _GLOBAL, const: Value = FALSE) -> Value:
+    """The type of a pointer."""
     return DTypeValue(PointerType(call.element(element_ty, "element_ty")))
 
 
@@ -109,6 +114,8 @@ def _register_math(name: str, function: Callable[..., float | int]) -> None:
         except (TypeError, ValueError, OverflowError):
             given = ", ".join(type_text(value) for value in values)
             raise fault("E_CONSTANT_ARITHMETIC", f"{call.name} of {given} has no value", call.at) from None
+
+    python_math.__doc__ = f"Python's `math.{name}`, of constants."
 
 
 for _name, _function in _MATH.items():
