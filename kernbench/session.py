@@ -186,6 +186,10 @@ class _Arguments:
                 self.found[name] = ConstexprArgument(value)
             elif name in kernel.parameters:
                 self._classify(name, value, casts.get(name))
+        for name in placements:
+            if name in self.found and not isinstance(self.found[name], TensorArgument):
+                text = f"a placement is given for `{name}`, which is no array"
+                self.wrong.append(error("E_PLACEMENT", text, help="only arrays lie in memory; leave it out"))
         if self.wrong:
             raise KernBenchError(self.wrong, EXIT_INPUT)
 

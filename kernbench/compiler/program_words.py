@@ -253,12 +253,16 @@ class Words:
         dtype = self.dtype()
         self.expect("strides")
         found = Access(base, dtype, shape, self.integers())
-        while self.peek() in _ACCESS_PARTS:
+        while self.peek() in _ACCESS_PARTS and not self.is_option():
             name = self.next()
             found = replace(found, **{name: _ACCESS_PARTS[name](self)})
         if re.fullmatch(r"bits\d+", self.peek()):
             found = replace(found, offset_bits=int(self.next()[4:]))
         return found
+
+    def is_option(self) -> bool:
+        """`mask=` is the command's, `mask (` the access's."""
+        return self.tokens[self.at + 1 : self.at + 2] == ["="]
 
     def inner(self) -> Any:
         self.expect("(")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kernbench as kb
 from kernbench.diagnostics import KernBenchError
 from tests.language.running import kernel, refused, run
 
@@ -56,3 +57,11 @@ def test_leaving_an_array_without_axes_is_told() -> None:
     text = "def k(x_ptr):\n    tl.store(x_ptr + tl.arange(0, 16), 1.0)\n"
 
     assert "E_OUT_OF_BOUNDS" == refused(text, {"x_ptr": np.array(2.0, np.float32)}).code
+
+
+def test_a_placement_of_what_is_no_array_is_refused() -> None:
+    made = kernel("def k(x_ptr, n, C: tl.constexpr):\n    tl.store(x_ptr, n)\n")
+    for name in ("n", "C"):
+        with pytest.raises(KernBenchError) as caught:
+            kb.open("ahbm_1x1").run(made, {**X, "n": 3, "C": 4}, None, {name: kb.replicate()})
+        assert ["E_PLACEMENT"] == [each.code for each in caught.value.diagnostics]

@@ -13,6 +13,7 @@ from kernbench.compiler.program_json import program_document
 from kernbench.compiler.program_parser import parse_program
 from kernbench.compiler.program_words import ProgramTextError
 from tests.compiler.kernels import compiled
+from tests.language.running import kernel
 from tests.test_binary import program as everything
 
 KERNELS = {
@@ -137,3 +138,17 @@ def test_output_does_not_depend_on_the_hash_seed() -> None:
     ]
 
     assert runs[0] == runs[1]
+
+
+def test_a_mask_of_the_command_is_none_of_the_access() -> None:
+    """Both are written as `mask`."""
+    text = """
+def k(x_ptr, y_ptr, n):
+    i = tl.arange(0, 16)
+    seen = tl.load(x_ptr + i) > 0
+    tl.store(y_ptr + i, 1.0, mask=seen & (i * i % 7 < n) & (i < n))
+    tl.store(y_ptr + i, tl.load(x_ptr + i * i, mask=seen & (i % 3 < 2), other=2.0), mask=seen)
+"""
+    made = kernel(text).specialise({"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}).program
+
+    assert print_program(made) == print_program(parse_program(print_program(made)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -24,6 +24,41 @@ def kernel_mutant(rng: Random) -> Case:
     return mutated(rng, rng.choice(shipped()))
 
 
+HOST = """
+
+class Model(torch.nn.Module):
+    def forward(self, x, *rest, **options):
+        try:
+            return launch(x, [each for each in rest if each is not None])
+        except RuntimeError as error:
+            raise ValueError(f"no result: {error}") from None
+
+
+def launch(x, rest):
+    grid = lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)
+    async def wait(): await x
+    %s[grid](x, *rest, num_warps=4)
+    return x
+
+
+if __name__ == "__main__":
+    print(launch(torch.ones(8), []))
+"""
+TUNED = (
+    "@triton.autotune(configs=[triton.Config({'BLOCK': 64}, num_warps=4)], key=['n'])\n",
+    "@triton.heuristics({'EVEN': lambda args: args['n'] % 2 == 0})\n",
+    "",
+)
+
+
+def python_mutant(rng: Random) -> Case:
+    """A kernel among host code, as in a file of Python."""
+    case = rng.choice(shipped())
+    name = case.function or case.text.rpartition("@triton.jit\ndef ")[2].partition("(")[0]
+    text = "import torch\n" + case.text.replace("@triton.jit", rng.choice(TUNED) + "@triton.jit") + HOST % name
+    return mutated(rng, replace(case, text=text, function=name, file="k.py"))
+
+
 @dataclass(frozen=True)
 class Kind:
     """`make` and `judge` agree on what a case is; one with a `text` can be made shorter."""
@@ -36,6 +71,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "mutations": Kind(kernel_mutant, judge),
     "grammar": Kind(generated, judge),
+    "python": Kind(python_mutant, judge, 10),
     "benches": Kind(inputs.bench, inputs.judge_bench, 10),
     "topologies": Kind(inputs.topology, inputs.judge_topology, 10),
     "binaries": Kind(inputs.binary, inputs.judge_binary, 10),

@@ -32,6 +32,7 @@ class Case:
     function: str | None = None
     placements: Mapping[str, Placement] | None = None
     topology: str = "ahbm_1x1"
+    file: str = "k.tl"
 
     def bound(self, kernel: Kernel) -> dict[str, Any]:
         """What the kernel is launched with: the inputs that it has parameters for, and something for the others."""

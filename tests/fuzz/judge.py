@@ -41,7 +41,7 @@ LIMITS = Limits(max_time_ns=200_000, max_commands=1000, max_wall_s=3.0, look_eve
 # What is wrong with a launch as a whole, or with what a script passes: these name the argument or the limit instead.
 WITHOUT_PLACE = {
     "E_ARG_TYPE", "E_ARG_DTYPE", "E_ARG_RANGE", "E_ARG_STRIDES", "E_GRID", "E_PLACEMENT", "E_HBM_FULL",
-    "E_TIME_LIMIT", "E_COMMAND_LIMIT", "E_WALL_LIMIT", "E_UNKNOWN_KERNEL",
+    "E_TIME_LIMIT", "E_COMMAND_LIMIT", "E_WALL_LIMIT", "E_UNKNOWN_KERNEL", "E_NO_KERNEL",
     "E_TOO_MANY_ERRORS", "E_YAML_EMPTY", "E_YAML_FILE",
     "E_TOPO_NOT_FOUND", "E_KERNEL_UNREADABLE",
 }  # fmt: skip
@@ -135,7 +135,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def compiled(case: Case, opt_level: int) -> Kernel:
     """From a file, as people do it; a text that no file of UTF-8 can hold becomes one with wrong bytes."""
-    path = Path(_folder().name) / "k.tl"
+    path = Path(_folder().name) / case.file
     path.write_bytes(case.text.encode("utf-8", "surrogatepass"))
     return kb.compile(f"{path}::{case.function}" if case.function else path, opt_level=opt_level)
 
