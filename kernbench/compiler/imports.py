@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernbench.compiler import ast
+from kernbench.compiler.library import library_path
 from kernbench.compiler.live_names import assigned_names
 from kernbench.compiler.parse import parse
 from kernbench.compiler.python_source import PythonFile
@@ -20,10 +21,17 @@ from kernbench.compiler.source import SourceText
 _SUFFIXES = (".tl", ".py")
 _PACKAGE = "__init__.py"
 _ROOT_MARK = ".git"  # no import leads out of a repository
+# Modules of host packages whose names kernels use: a helper file of ours stands in for each
+_STAND_INS = {
+    "torch._inductor.runtime.triton_helpers": "triton_helpers",
+    "torch._inductor.triton_helpers": "triton_helpers",
+}
 
 
 def find_module(importer: SourceText, module: str) -> Path | None:
     """The file, or the folder of a package, that an import in a file names."""
+    if module in _STAND_INS:
+        return library_path(_STAND_INS[module])
     if importer.path is None:
         return None
     name = module.lstrip(".")
@@ -121,6 +129,7 @@ class Imports:
 
 def _shown(path: Path, importer: SourceText) -> str:
     """The file's path as seen from where the importing file's path is seen."""
-    assert importer.path is not None
+    if importer.path is None:
+        return str(path)
     way = os.path.relpath(path, importer.path.parent)
     return os.path.normpath(os.path.join(os.path.dirname(importer.name), way))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from pathlib import Path
 
 from kernbench.compiler import ast
 from kernbench.compiler.parse import parse
@@ -21,6 +22,10 @@ def library_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (data_dir("kernels") / "lib").glob("*.tl")))
 
 
+def library_path(name: str) -> Path:
+    return data_dir("kernels") / "lib" / f"{name}.tl"
+
+
 def read_library(name: str) -> tuple[ast.Module, SourceText] | None:
     """The file `NAME.tl` of the library, parsed; None where there is no such file."""
     return _read(name) if _NAME.fullmatch(name) and name in library_names() else None
@@ -28,7 +33,7 @@ def read_library(name: str) -> tuple[ast.Module, SourceText] | None:
 
 @functools.cache
 def _read(name: str) -> tuple[ast.Module, SourceText]:
-    source = SourceText.read(data_dir("kernels") / "lib" / f"{name}.tl", f"{PREFIX}{name}")
+    source = SourceText.read(library_path(name), f"{PREFIX}{name}")
     return parse(source), source
 
 

@@ -157,8 +157,10 @@ class ModuleScope:
             self._put(node.bound, self._elsewhere(node, module) if value is None else value)
 
     def _elsewhere(self, node: ast.Import, module: str) -> Elsewhere | Foreign:
-        path = find_module(self._source, module)
-        return Foreign(node) if path is None else Elsewhere(node, path, node.name)
+        path, name = find_module(self._source, module), node.name
+        if path is None and name is not None:
+            path, name = find_module(self._source, f"{module}.{name}"), None
+        return Foreign(node) if path is None else Elsewhere(node, path, name)
 
     def _all_elsewhere(
         self, node: ast.Import, importer: SourceText, module: str, seen: set[Path]
