@@ -48,6 +48,7 @@ from kernbench.runtime.placement import (
     Placement,
     Shard,
     resolve,
+    told_of,
 )
 from kernbench.runtime.stores import stored_params
 from kernbench.runtime.tensor import Array, HostTensor, host_tensor
@@ -309,9 +310,12 @@ class _Launch:
         if self.grid is not None or not stated:
             return everywhere
         tensors = self.arguments.tensors
-        hosts = (self._host(name, tensors[name], stated[name]) for name in stated)
-        pieces = [piece for host in hosts for piece in resolve(host.placement, host.shape, host.dtype.nbytes, shape)]
-        return tuple(sorted({piece.tag for piece in pieces}))
+        found: set[Tag] = set()
+        for name in stated:
+            host = self._host(name, tensors[name], stated[name])
+            with told_of(name):
+                found |= {piece.tag for piece in resolve(host.placement, host.shape, host.dtype.nbytes, shape)}
+        return tuple(sorted(found))
 
     def _host(self, name: str, tensor: TensorArgument, default: Placement) -> HostTensor:
         return host_tensor(name, tensor.array, tensor.dtype, self.arguments.placements.get(name), default)

@@ -430,3 +430,10 @@ def test_a_limit_fails_the_simulation() -> None:
 
     assert EXIT_SIMULATION == caught.value.exit_code
     assert {"E_TIME_LIMIT"} == set(wrong(caught))
+
+
+def test_a_placement_that_the_device_does_not_have_is_told_of_its_tensor() -> None:
+    for place in (kb.on(0, 0, 9), kb.shard(1)):
+        with pytest.raises(kb.KernBenchError) as caught:
+            scaled(placements={"y": place})
+        assert ["the placement of tensor `y`"] == [found.path for found in caught.value.diagnostics]

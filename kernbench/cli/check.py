@@ -5,6 +5,7 @@ Does not know what is wrong with them: each kind has its own checker.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,8 @@ Checker = Callable[[Path], list[Diagnostic]]
 @json_option
 def check(files: tuple[str, ...], as_json: bool) -> int:
     """Find every error in FILES: kernels (.tl, .py), bench files, topologies (.yaml), messages (.jsonl).
+
+    `-` is a kernel on stdin.
 
     A kernel with a bench file beside it is compiled for the bench's first case; without one, what can be known
     without argument types is checked.
@@ -48,6 +51,8 @@ def _rows(found: list[tuple[str, Diagnostic]]) -> list[dict[str, object]]:
 
 
 def _check_file(name: str) -> tuple[int, list[Diagnostic]]:
+    if name == "-":
+        return _stdin()
     path = Path(name)
     if not path.is_file():
         return EXIT_USAGE, [Diagnostic("E_INPUT_FILE", f"there is no file `{name}`")]
@@ -57,6 +62,17 @@ def _check_file(name: str) -> tuple[int, list[Diagnostic]]:
     except KernBenchError as error:
         return error.exit_code, list(error.diagnostics)
     return (exit_code if any(each.severity == "error" for each in found) else 0), found
+
+
+def _stdin() -> tuple[int, list[Diagnostic]]:
+    from kernbench.compiler.pipeline import front_check
+    from kernbench.compiler.source import SourceText
+
+    try:
+        found = front_check(SourceText.from_bytes("<stdin>", sys.stdin.buffer.read()))
+    except KernBenchError as error:
+        return error.exit_code, list(error.diagnostics)
+    return (EXIT_KERNEL if any(each.severity == "error" for each in found) else 0), found
 
 
 def _checker(path: Path) -> tuple[Checker, int]:

@@ -38,6 +38,9 @@ def shipped_kernels() -> list[Path]:
 def locate_kernel(word: str) -> KernelFile:
     """`softmax.tl`, `kernels/softmax.tl::softmax`, `triton_file.py::kernel`; exit 2 where there is no such file."""
     text, _, name = word.partition("::")
+    if text == "-":
+        help_text = "write it to a file; `kernbench check -` finds the errors of one on stdin"
+        raise KernBenchError.usage("E_KERNEL_FILE", "a kernel is not read from stdin here", help=help_text)
     path = Path(text)
     if not path.is_file():
         path = _shipped(text)

@@ -23,7 +23,7 @@ from kernbench.compiler.recipes import written_operands
 from kernbench.compiler.residual import Residual
 from kernbench.compiler.source import SourceText
 from kernbench.compiler.typed_printer import print_residual
-from kernbench.diagnostics import EXIT_KERNEL, EXIT_USAGE, Diagnostic, KernBenchError, Sink, did_you_mean
+from kernbench.diagnostics import EXIT_KERNEL, EXIT_USAGE, Diagnostic, KernBenchError, Sink, Span, did_you_mean
 
 Emit = Callable[[int, str, str], None]  # index of the pass, its name, the text
 
@@ -193,6 +193,9 @@ def finish(program: Program, target: Target, source: SourceText | None = None) -
 def front_check(source: SourceText) -> list[Diagnostic]:
     """All that is wrong with a file, and remarks on it, as far as that shows without a specialisation."""
     sink = Sink()
+    if not source.text.strip():
+        label = source.label(Span(source.file, 1, 1, 1, 1))
+        return [error("E_NO_KERNEL", "the file is empty", label, help="write a function under `@triton.jit`")]
     try:
         check_names(parse_file(source, None, sink), source, sink)
     except KernBenchError as found:

@@ -32,7 +32,7 @@ from kernbench.messages import (
 )
 from kernbench.runtime.allocator import HbmAllocator
 from kernbench.runtime.errors import error
-from kernbench.runtime.placement import DeviceShape, resolve
+from kernbench.runtime.placement import DeviceShape, resolve, told_of
 from kernbench.runtime.tensor import Array, HostTensor
 
 Buffer = bytes | Array
@@ -106,7 +106,8 @@ class Runtime:
 
     def place(self, host: HostTensor) -> DeviceTensor:
         """Addresses for a tensor; nothing is sent."""
-        pieces = resolve(host.placement, host.shape, host.dtype.nbytes, self.shape)
+        with told_of(host.name):
+            pieces = resolve(host.placement, host.shape, host.dtype.nbytes, self.shape)
         shards = tuple(
             TensorShard(
                 sip=piece.tag[0],

@@ -19,7 +19,7 @@ from kernbench.runtime.bench_values import Files, Values, whole_expressions
 from kernbench.runtime.errors import error
 from kernbench.runtime.functions import MAX_ELEMENTS
 from kernbench.runtime.init import Init, InitKind, problem_of
-from kernbench.runtime.placement import Placement, on, replicate, shard
+from kernbench.runtime.placement import Placement, Shard, on, replicate, shard, shard_axis
 from kernbench.runtime.tensor import Array
 from kernbench.yaml_source import Node
 
@@ -134,6 +134,8 @@ class TensorEntry:
             return None
         try:
             made = self._placement(node)
+            if isinstance(made, Shard):
+                shard_axis(made, shape)
         except KernBenchError as wrong:
             for found in wrong.diagnostics:
                 self.values.report(node, found.code, found.message, found.help)

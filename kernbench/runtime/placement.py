@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from kernbench.diagnostics import did_you_mean
+from kernbench.diagnostics import KernBenchError, did_you_mean
 from kernbench.messages import Tag
 from kernbench.runtime.errors import fail
 
@@ -133,6 +134,16 @@ def _check_on(place: On, device: DeviceShape) -> None:
         if not 0 <= index < device.extent(axis):
             extent = device.extent(axis)
             raise fail("E_PLACEMENT", f"{axis} {index} of a placement is not below {extent}, what the device has")
+
+
+@contextmanager
+def told_of(name: str) -> Iterator[None]:
+    """What is wrong with a placement is told of the tensor of this name."""
+    try:
+        yield
+    except KernBenchError as wrong:
+        told = [replace(found, path=f"the placement of tensor `{name}`") for found in wrong.diagnostics]
+        raise KernBenchError(told, wrong.exit_code) from None
 
 
 def resolve(placement: Placement, shape: tuple[int, ...], itemsize: int, device: DeviceShape) -> tuple[Piece, ...]:

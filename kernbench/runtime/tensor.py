@@ -15,7 +15,7 @@ from kernbench import dtypes
 from kernbench.dtypes import DType
 from kernbench.messages import TensorLayout
 from kernbench.runtime.errors import fail
-from kernbench.runtime.placement import Placement, Shard, shard_axis
+from kernbench.runtime.placement import Placement, Shard, shard_axis, told_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -118,6 +118,7 @@ def host_tensor(name: str, array: Array, dtype: DType, placement: Placement | No
         raise fail("E_ARG_STRIDES", f"{text} laid out one by one that `shard` could cut", help=help_text)
     place = default if placement is None else placement
     if isinstance(place, Shard):
-        shard_axis(place, storage.values.shape)  # refuses a dimension that is not there
+        with told_of(name):
+            shard_axis(place, storage.values.shape)  # refuses a dimension that is not there
     values = dtypes.cast(storage.values, dtype)
     return HostTensor(name, Storage(values, storage.shape, storage.strides), dtype, place, array.dtype)

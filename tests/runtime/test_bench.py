@@ -242,6 +242,7 @@ WRONG = [
     (edited('init: {value: "S - 1 - arange(S)"}', "init: {randint: [0, 2147483649]}"), "E_BENCH_VALUE", 9),
     (edited("place: replicate", "place: everywhere"), "E_PLACEMENT", 8),
     (edited("over: [cube, pe]", "over: [cubes]"), "E_PLACEMENT", 7),
+    (edited("shard: 0", "shard: 5"), "E_PLACEMENT", 7),
     (edited("grid: [cdiv(ROWS, 2), G]", "grid: [1, 1, 1, 1]"), "E_GRID", 11),
     (edited("grid: [cdiv(ROWS, 2), G]", "grid: [-1]"), "E_BENCH_VALUE", 11),
     (edited("expect: {o:", "expect: {p:"), "E_BENCH_NAME", 12),
