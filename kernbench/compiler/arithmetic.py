@@ -18,7 +18,7 @@ from kernbench.compiler.conversions import (
     require_numbers,
     scalar_of,
 )
-from kernbench.compiler.emitter import Emitter
+from kernbench.compiler.emitter import Emitter, within_bits
 from kernbench.compiler.residual import BlockOp, BlockRef, Place
 from kernbench.compiler.shapes import broadcast, broadcast_shapes
 from kernbench.compiler.symbolic import (
@@ -84,7 +84,7 @@ def _exact_scalar(emitter: Emitter, kind: str, a: Scalar, b: Scalar, dtype: DTyp
     if kind == "mul":
         total = emitter.product(x, y, at)
     else:
-        total = add(x, y) if kind == "add" else add(x, emitter.product(y, -1, at))
+        total = within_bits(add(x, y) if kind == "add" else add(x, emitter.product(y, -1, at)))
     operand = operand_of(total)
     return Scalar(emitter.wrapped(operand, dtype, at) if isinstance(operand, int) else operand, dtype)
 

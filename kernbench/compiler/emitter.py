@@ -10,13 +10,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from kernbench.commands import Affine, Int, Operand, Reg, ScalarOp, Special, scale
+from kernbench.commands import Affine, Int, Operand, Reg, ScalarOp, Special, affine, parts, scale
 from kernbench.compiler.residual import BlockRef, Instr, Place
 from kernbench.compiler.values import Block, Scalar, Shape, Value, int_of, operand_of
 from kernbench.dtypes import DType, i32, i64
 from kernbench.numerics import evaluate_scalar, wrap
 
 T = TypeVar("T")
+_MAX_EXACT = 1 << 96  # of a coefficient; beyond it no address is meant, and doubling would go on without end
+
+
+def within_bits(value: Int) -> Int:
+    """The same number modulo 2^64 where its coefficients have grown without measure; every integer type wraps there."""
+    const, terms = parts(value)
+    if all(abs(number) <= _MAX_EXACT for number in (const, *terms.values())):
+        return value
+    return affine(wrap(const, i64), {register: wrap(factor, i64) for register, factor in terms.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +178,7 @@ class Emitter:
     def product(self, a: Int, b: Int, at: Place) -> Int:
         """a × b of two exact integers: in a 64-bit register where neither is a constant."""
         if isinstance(a, int):
-            return scale(b, a)
+            return within_bits(scale(b, a))
         if isinstance(b, int):
-            return scale(a, b)
+            return within_bits(scale(a, b))
         return int_of(self.helper_op("mul", (operand_of(a), operand_of(b)), i64, (i64, i64), at))

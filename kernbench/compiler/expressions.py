@@ -164,7 +164,11 @@ def evaluate_dict(frame: Frame, node: ast.Dict) -> Value:
 
 def evaluate_fstring(frame: Frame, node: ast.JoinedStr) -> Value:
     """A text with the values that are known now; a run-time value shows as its type."""
-    return Const("".join(part if isinstance(part, str) else _formatted(frame, part) for part in node.parts))
+    text = "".join(part if isinstance(part, str) else _formatted(frame, part) for part in node.parts)
+    if len(text) > MAX_ITEMS:
+        message = f"this text has {len(text)} characters, at most {MAX_ITEMS} are kept"
+        raise fault("E_CONSTANT_ARITHMETIC", message, frame.at(node.span))
+    return Const(text)
 
 
 def _formatted(frame: Frame, part: ast.FormattedValue) -> str:

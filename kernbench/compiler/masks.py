@@ -170,6 +170,8 @@ def _run_time_bounds(emitter: Emitter, factor: Int, limit: Int, extent: int, at:
 
 def both(emitter: Emitter, a: MaskValue, b: MaskValue, at: Place) -> MaskValue:
     """a & b of one shape."""
+    if a.known is not None and b.known is not None and expr_size(a.known) + expr_size(b.known) >= MAX_EXPR_NODES:
+        a = _known_as_data(emitter, a, at)
     known = a.known if b.known is None else b.known if a.known is None else IndexOp("and", (a.known, b.known), i1)
     dense = a.dense or b.dense
     if a.dense is not None and b.dense is not None and a.dense != b.dense:
@@ -179,6 +181,13 @@ def both(emitter: Emitter, a: MaskValue, b: MaskValue, at: Place) -> MaskValue:
     lo = tuple(x + y for x, y in zip(a.lo, b.lo, strict=True))
     hi = tuple(x + y for x, y in zip(a.hi, b.hi, strict=True))
     return make_mask(a.shape, lo, hi, a.preds + b.preds, known, dense)
+
+
+def _known_as_data(emitter: Emitter, mask: MaskValue, at: Place) -> MaskValue:
+    """The mask with its expression computed once, as a block."""
+    assert mask.known is not None
+    block = dense_mask(emitter, make_mask(mask.shape, known=mask.known), at)
+    return both(emitter, replace(mask, known=None), make_mask(mask.shape, dense=block), at)
 
 
 def known_expr(mask: MaskValue) -> IndexExpr | None:

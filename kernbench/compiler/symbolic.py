@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kernbench.commands import Affine, AxisIndex, IndexExpr, IndexOp, Int, Reg, add, scale
-from kernbench.compiler.emitter import Emitter
+from kernbench.compiler.emitter import Emitter, within_bits
 from kernbench.compiler.residual import BlockRef, Place, ViewOf
 from kernbench.compiler.values import Form, Shape, operand_of
 from kernbench.dtypes import DType, i64
@@ -37,9 +37,9 @@ def is_splat(form: Form) -> bool:
 def add_forms(a: Form, b: Form) -> Form:
     """a + b of one shape; at most one of them may have a dense part."""
     assert a.shape == b.shape and (a.dense is None or b.dense is None)
-    strides = tuple(add(x, y) for x, y in zip(a.strides, b.strides, strict=True))
+    strides = tuple(within_bits(add(x, y)) for x, y in zip(a.strides, b.strides, strict=True))
     rest = a.rest if b.rest is None else b.rest if a.rest is None else IndexOp("add", (a.rest, b.rest), i64)
-    return Form(a.shape, add(a.base, b.base), strides, rest, a.dense or b.dense)
+    return Form(a.shape, within_bits(add(a.base, b.base)), strides, rest, a.dense or b.dense)
 
 
 def scale_form(emitter: Emitter, form: Form, factor: Int, at: Place) -> Form:
