@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import kernbench as kb
-from kernbench.binary import decode
+from kernbench.binary import decode, encode
 from kernbench.cli.errors import all_errors
 from kernbench.compiler.pipeline import CompiledKernel
 from kernbench.compiler.printer import print_program
@@ -192,7 +192,7 @@ def _lost(run: Run) -> str:
     run.summary()
     dataflow_dot(compiled.program)
     text = print_program(compiled.program)
-    if decode(compiled.binary) != compiled.program:
+    if encode(decode(compiled.binary)) != compiled.binary:
         return "the binary is another program"
     return "" if print_program(parse_program(text)) == text else "the printed program is another one"
 
