@@ -60,7 +60,7 @@ def damaged(rng: Random, program: Program) -> KernelBinary:
                 path, part = rng.choice(parts)
                 changed = with_part(changed, path, _other(rng, part, parts))
             return encode(changed)
-        except (AssertionError, ValueError, KeyError, AttributeError, TypeError):
+        except (AssertionError, ValueError, LookupError, AttributeError, TypeError):
             continue  # no such command can be built, or written
 
 
