@@ -50,13 +50,13 @@ from kernbench.runtime.placement import (
     resolve,
     told_of,
 )
-from kernbench.runtime.stores import stored_params
 from kernbench.runtime.tensor import Array, HostTensor, host_tensor
 from kernbench.sim.engine import GraphEngine, Limits
 from kernbench.sim.host_request import Handle
 from kernbench.sim.launch_context import Mode, Sanitize
 from kernbench.sim.topology import load_topology
 from kernbench.sim.topology_graph import TopologyGraph
+from kernbench.stores import stored_params
 
 OPTIONS = ("hops", "sanitize", "limits", "on_progress")  # of a device, as the engine takes them
 SANITIZE: tuple[str, ...] = get_args(Sanitize)

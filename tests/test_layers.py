@@ -23,6 +23,7 @@ LEAVES = (
     "numerics",
     "program_check",
     "rearranging",
+    "stores",
     "version",
     "yaml_schema",
     "yaml_source",

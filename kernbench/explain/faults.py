@@ -65,6 +65,13 @@ def _limited(limit: str) -> Python:
     )
 
 
+_BACKWARDS = """
+    @triton.jit
+    def k(x_ptr, n):
+        at = tl.program_id(0) * 64 + tl.arange(0, 64)
+        tl.store(x_ptr + at, tl.load(x_ptr + 127 - at))
+"""
+
 EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         code="E_OUT_OF_BOUNDS",
@@ -167,6 +174,17 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         wrong=KernelRun(_MASKED.replace("tl.program_id(0) * 64 + ", ""), _bench(64, 128, 2)),
         says="two programs of a launch store to the same bytes, and nothing orders them",
         right=KernelRun(_MASKED, _bench(128, 128, 2)),
+    ),
+    Explanation(
+        code="E_UNORDERED_LOAD",
+        story="""
+            A warning, or with `--sanitize=error` a fault: a program of a launch reads bytes that another one stores,
+            and nothing says which comes first. Kernels with atomics or messages are not looked at, since these may
+            order their programs.
+        """,
+        wrong=KernelRun(_BACKWARDS, _bench(128, 128, 2)),
+        says="a program reads bytes that another one of the launch stores, and nothing orders them",
+        right=KernelRun(_BACKWARDS.replace("127 - at", "at"), _bench(128, 128, 2)),
     ),
     Explanation(
         code="E_INT32_OFFSET",

@@ -246,7 +246,13 @@ class DmaCommand(Command):
             parts.sanitizer.stored(
                 self.origin.request, place_number(part.place), self.program, starts, sizes, self.span
             )
-        elif part_io.part_has(memory, part, UNWRITTEN):
+            return
+        if window is not None and window.watched:
+            starts, sizes = part_io.part_runs(part)
+            parts.sanitizer.loaded(
+                self.origin.request, place_number(part.place), self.program, starts, sizes, self.span
+            )
+        if part_io.part_has(memory, part, UNWRITTEN):
             parts.sanitizer.unwritten_read(window.name if window is not None else "", self.span)
 
     # ----------------------------------------------------------------- values

@@ -42,6 +42,7 @@ ERRORS: dict[str, str] = {
     "E_OUT_OF_BOUNDS": "a kernel reaches outside of a tensor",
     "E_READ_ONLY": "a kernel stores to a tensor that it may only read",
     "E_UNINITIALISED_READ": "a kernel reads memory that nobody wrote (a warning unless asked for)",
+    "E_UNORDERED_LOAD": "a program reads what another of the launch stores (a warning unless asked for)",
     "E_UNORDERED_STORES": "two programs of a launch store to the same bytes (a warning unless asked for)",
     "E_INT32_OFFSET": "an offset that a kernel computes in int32 does not fit in it",
     "E_KERNEL_ASSERT": "an assertion of a kernel failed",

@@ -18,6 +18,7 @@ from kernbench.sim.launch_context import LaunchContext
 from kernbench.sim.program_store import Deployed
 from kernbench.sim.routing import AddressResolver
 from kernbench.sim.windows import Geometry, Shard, Window, Windows, run_geometry
+from kernbench.stores import is_ordered, stored_params
 
 MAX_TOLD = 8  # problems spelled out in one completion; the rest are counted
 
@@ -134,9 +135,11 @@ class _Tensor:
     shards: tuple[Shard, ...]
     tags: tuple[Tag, ...]  # of the shards
     replicated: bool  # more than one full copy
+    watched: bool
 
 
-def _tensors(launch: KernelLaunch) -> list[_Tensor]:
+def _tensors(launch: KernelLaunch, program: Program) -> list[_Tensor]:
+    stored = frozenset() if is_ordered(program) else stored_params(program)
     found: list[_Tensor] = []
     for index, arg in enumerate(launch.args):
         if isinstance(arg, ScalarArg):
@@ -146,7 +149,8 @@ def _tensors(launch: KernelLaunch) -> list[_Tensor]:
         shards = arg.tensor_pa_map.shards
         places = tuple(Shard(s.offset_bytes, s.nbytes, s.sip, s.cube, s.pe, s.pa) for s in shards)
         copies = arg.tensor_pa_map.is_replicated and len(shards) > 1
-        found.append(_Tensor(launch.param_name(index), layout, places, tuple(s.tag for s in shards), copies))
+        watched = program.params[index].name in stored
+        found.append(_Tensor(launch.param_name(index), layout, places, tuple(s.tag for s in shards), copies, watched))
     return found
 
 
@@ -161,8 +165,8 @@ def _geometry(layout: TensorLayout) -> Geometry:
 class WindowMaker:
     """Windows of a launch's tensors for each PE; what several PEs see alike is made once."""
 
-    def __init__(self, launch: KernelLaunch) -> None:
-        self._tensors = _tensors(launch)
+    def __init__(self, launch: KernelLaunch, program: Program) -> None:
+        self._tensors = _tensors(launch, program)
         self._own_shard = launch.grid is None
         self._by_tag = [_shards_by_tag(tensor) for tensor in self._tensors]
         self._shared: dict[tuple[int, int], Window] = {}
@@ -191,7 +195,9 @@ class WindowMaker:
         if sum(shard.nbytes for shard in shards) != nbytes:
             raise DeviceFault("E_LAUNCH_SHARDS", f"the shards of `{tensor.name}` on {_tag_text(tag)} do not touch")
         local = [shard._replace(start=shard.start - start) for shard in shards]
-        return Window(tensor.name, geometry, local, elements=_own_elements(tensor.layout, nbytes))
+        return Window(
+            tensor.name, geometry, local, elements=_own_elements(tensor.layout, nbytes), watched=tensor.watched
+        )
 
     def _whole(self, index: int, tag: Tag) -> Window:
         """The whole tensor; of copies the nearest: this PE's, else one of its cube or SIP, else the first."""
@@ -202,9 +208,8 @@ class WindowMaker:
         if window is None:
             shards = [tensor.shards[chosen]] if tensor.replicated else tensor.shards
             why = "it is replicated, and a launch with a grid has one copy only" if tensor.replicated else ""
-            window = self._shared[key] = Window(
-                tensor.name, _geometry(tensor.layout), shards, why, _elements(tensor.layout)
-            )
+            geometry, elements = _geometry(tensor.layout), _elements(tensor.layout)
+            window = self._shared[key] = Window(tensor.name, geometry, shards, why, elements, tensor.watched)
         return window
 
 
@@ -251,7 +256,7 @@ def make_contexts(
     targets = launch.targets
     grid = launch.grid_shape
     programs = len(targets) if grid is None else math.prod(grid)
-    maker = WindowMaker(launch)
+    maker = WindowMaker(launch, deployed.program)
     arguments = _arguments(launch, deployed.program)
     shared = _shared_identity(targets, limits)
     return {

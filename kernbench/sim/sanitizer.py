@@ -20,7 +20,7 @@ MAX_FINDINGS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Store:
+class _Access:
     program: int
     starts: Ints
     ends: Ints
@@ -34,7 +34,8 @@ class Sanitizer:
         self.active = level != "off"
         self._level = level
         self._findings: dict[tuple[str, str, Span | None, Span | None], Diagnostic] = {}
-        self._stores: dict[int, dict[int, list[_Store]]] = {}  # by launch, by memory
+        self._stores: dict[int, dict[int, list[_Access]]] = {}  # by launch, by memory
+        self._loads: dict[int, dict[int, list[_Access]]] = {}
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -48,20 +49,44 @@ class Sanitizer:
     def stored(self, launch: int, memory: int, program: int, starts: Ints, sizes: Ints, span: Span | None) -> None:
         """Program number `program` of a launch writes these runs of memory number `memory`."""
         by_memory = self._stores.setdefault(launch, {})
-        by_memory.setdefault(memory, []).append(_Store(program, starts, starts + sizes, span))
+        by_memory.setdefault(memory, []).append(_Access(program, starts, starts + sizes, span))
+
+    def loaded(self, launch: int, memory: int, program: int, starts: Ints, sizes: Ints, span: Span | None) -> None:
+        """The same for reads, of tensors that the launch stores to."""
+        by_memory = self._loads.setdefault(launch, {})
+        by_memory.setdefault(memory, []).append(_Access(program, starts, starts + sizes, span))
 
     def end_of_launch(self, launch: int) -> None:
-        """Look at the stores of a launch: nothing orders two programs of it, so an overlap is a race."""
-        stores = self._stores.pop(launch, {})
+        """Look at the accesses of a launch: nothing orders two programs of it, so an overlap is a race."""
+        stores, loads = self._stores.pop(launch, {}), self._loads.pop(launch, {})
         for memory in sorted(stores):
             self._overlaps(stores[memory])
+            if memory in loads:
+                self._read_while_stored(stores[memory], loads[memory])
 
-    def _overlaps(self, stores: list[_Store]) -> None:
+    def _read_while_stored(self, stores: list[_Access], loads: list[_Access]) -> None:
+        """Reads of what another program stores. Where stores race themselves, that is told already."""
+        starts, ends, owner, program = _by_place(stores)
+        if (starts[1:] < ends[:-1]).any():
+            return
+        low, high, reader, reads = _by_place(loads)
+        first = np.searchsorted(ends, low, side="right")
+        last = np.searchsorted(starts, high, side="left") - 1  # of the stores that a read meets
+        meets = np.flatnonzero(first <= last)
+        changes = np.concatenate([[0], np.cumsum(program[1:] != program[:-1])])
+        one = changes[first[meets]] == changes[last[meets]]
+        foreign = meets[~one | (program[first[meets]] != reads[meets])]
+        for index in foreign.tolist():
+            met = range(int(first[index]), int(last[index]) + 1)
+            other = next(place for place in met if program[place] != reads[index])
+            load, store = loads[int(reader[index])], stores[int(owner[other])]
+            text = "a program reads bytes that another one of the launch stores, and nothing orders them"
+            self._find("E_UNORDERED_LOAD", text, load.span, store.span, "the store")
+
+    def _overlaps(self, stores: list[_Access]) -> None:
         if len({store.program for store in stores}) < 2:
             return
-        starts, ends, owner, program = _merged(stores)
-        order = np.lexsort((program, starts))
-        starts, ends, owner, program = starts[order], ends[order], owner[order], program[order]
+        starts, ends, owner, program = _by_place(stores)
         # Runs of one program are disjoint here, so of all runs that overlap another program's some two are
         # neighbours in this order.
         hit = np.flatnonzero((starts[1:] < ends[:-1]) & (program[1:] != program[:-1]))
@@ -69,7 +94,7 @@ class Sanitizer:
             first, second = sorted((int(owner[index]), int(owner[index + 1])))
             self._race(stores[first], stores[second])
 
-    def _race(self, first: _Store, second: _Store) -> None:
+    def _race(self, first: _Access, second: _Access) -> None:
         text = "two programs of a launch store to the same bytes, and nothing orders them"
         self._find("E_UNORDERED_STORES", text, first.span, second.span, "the other store")
 
@@ -84,7 +109,14 @@ class Sanitizer:
         self._findings[key] = Diagnostic(code, text, primary, secondary, severity="warning")
 
 
-def _merged(stores: list[_Store]) -> tuple[Ints, Ints, Ints, Ints]:
+def _by_place(accesses: list[_Access]) -> tuple[Ints, Ints, Ints, Ints]:
+    """The same by where they start."""
+    starts, ends, owner, program = _merged(accesses)
+    order = np.lexsort((program, starts))
+    return starts[order], ends[order], owner[order], program[order]
+
+
+def _merged(stores: list[_Access]) -> tuple[Ints, Ints, Ints, Ints]:
     """Runs as (start, end, first store, program), those of one program joined where they overlap."""
     starts = np.concatenate([store.starts for store in stores])
     ends = np.concatenate([store.ends for store in stores])

@@ -95,6 +95,7 @@ class Window:
 
     `shards` are sorted, touch each other and cover the window. `read_only` says why stores are refused, or is
     empty. `elements` is the shape and the bytes of an element, where they are known; faults are told in them.
+    `watched`: programs of the launch store to it and nothing orders them, so their loads may race.
     """
 
     __slots__ = (
@@ -108,6 +109,7 @@ class Window:
         "nbytes",
         "read_only",
         "shards",
+        "watched",
     )
 
     def __init__(
@@ -117,8 +119,10 @@ class Window:
         shards: Sequence[Shard],
         read_only: str = "",
         elements: tuple[tuple[int, ...], int] | None = None,
+        watched: bool = False,
     ) -> None:
         self.name = name
+        self.watched = watched
         self.elements = elements
         self.geometry = geometry
         self.nbytes = geometry.nbytes

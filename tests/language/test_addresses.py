@@ -200,3 +200,26 @@ def test_masks_of_every_comparison_with_every_slope(compare: str, index: str) ->
         got = run(text, {"o_ptr": np.zeros(27, np.int32), "n": n, "s": s}, N=9)["o_ptr"]
 
         assert np.concatenate(want).astype(int).tolist() == got.tolist()
+
+
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        ("tl.store(x_ptr + at, tl.load(x_ptr + 15 - at))", ["E_UNORDERED_LOAD"]),
+        ("tl.store(x_ptr + at, tl.load(x_ptr + at) + 1)", []),
+        ("tl.store(o_ptr + at, tl.load(x_ptr + 15 - at))", []),
+        ("tl.atomic_add(o_ptr, 1)\n        tl.store(x_ptr + at, tl.load(x_ptr + 15 - at))", []),
+        # columns of a matrix in place: the programs' bytes interleave and do not meet
+        ("p = x_ptr + tl.arange(0, 8) * 2 + tl.program_id(0)\n        tl.store(p, tl.load(p) * 2)", []),
+    ],
+)
+@BOTH
+def test_reads_of_what_another_program_stores_are_warned_of(body: str, codes: list[str], topology: str) -> None:
+    text = f"""
+    def k(x_ptr, o_ptr):
+        at = tl.program_id(0) * 8 + tl.arange(0, 8)
+        {body}
+    """
+    args = {"x_ptr": np.arange(16, dtype=np.int32), "o_ptr": np.zeros(16, np.int32)}
+
+    assert codes == [found.code for found in run(text, args, grid=(2,), on=topology).diagnostics]

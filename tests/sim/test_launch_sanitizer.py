@@ -136,3 +136,26 @@ def test_a_waiting_claim_keeps_its_pes_but_others_may_pass() -> None:
     claims.clock.call_after(1, lambda: None)
     claims.clock.run()
     assert claims.granted[-1] == "one"
+
+
+@pytest.mark.parametrize(
+    ("load", "found"),
+    [
+        ((1, (0, 8)), 1),  # what program 0 stores
+        ((0, (0, 8)), 0),  # its own
+        ((1, (32, 8)), 0),  # what nobody stores
+        ((1, (0, 64)), 1),
+        ((0, (0, 64)), 1),  # its own first, then that of program 1
+        ((2, (12, 4)), 0),  # between stores
+    ],
+)
+def test_a_read_of_what_another_program_stores_is_a_warning(load: tuple[int, tuple[int, int]], found: int) -> None:
+    sanitizer = Sanitizer("warn")
+    sanitizer.stored(7, 4, 0, *runs((0, 8), (16, 8)), HERE)
+    sanitizer.stored(7, 4, 1, *runs((8, 4), (48, 8)), HERE)
+    sanitizer.loaded(7, 4, load[0], *runs(load[1]), THERE)
+    sanitizer.loaded(7, 5, 1, *runs((0, 8)), THERE)
+    sanitizer.end_of_launch(7)
+
+    told = [(w.code, w.primary.span, w.secondary[0].span) for w in sanitizer.warnings if w.primary is not None]
+    assert [("E_UNORDERED_LOAD", THERE, HERE)] * found == told

@@ -1,4 +1,4 @@
-"""Which tensor parameters a program may store to, so that only those are read back.
+"""Which tensor parameters a program may store to, so that only those are read back, and only their loads watched.
 
 Knows programs as `commands.py` writes them. Errs on the side of too many.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernbench.commands import (
+    Atomic,
     CompositeTemplate,
     DmaRead,
     Exit,
@@ -17,8 +18,10 @@ from kernbench.commands import (
     Move,
     Node,
     Program,
+    Recv,
     ScalarLoad,
     ScalarOp,
+    Send,
     While,
     operand_registers,
     walk,
@@ -37,6 +40,11 @@ def stored_params(program: Program) -> frozenset[str]:
                 return frozenset(tensors.values())  # a pointer from somewhere else: anything may change
             found.update(tensors[register] for register in reached)
     return frozenset(found)
+
+
+def is_ordered(program: Program) -> bool:
+    """Whether programs of a launch may wait for each other: by messages, or through what atomics change."""
+    return any(isinstance(node, Atomic | Send | Recv) for node in walk(program.body))
 
 
 def _stored_addresses(node: Node) -> Iterator[object]:

@@ -21,7 +21,7 @@ from kernbench.commands import (
     TensorHandle,
 )
 from kernbench.dtypes import fp32, i32, i64
-from kernbench.runtime.stores import stored_params
+from kernbench.stores import stored_params
 
 BLOCK = TensorHandle(1, "b", 0, (4,), (1,), fp32, "tcm")
 X, Y, N, P, Q = range(5)  # registers: two tensors, a scalar, two pointers that are computed
