@@ -19,7 +19,7 @@ from kernbench.compiler.residual import BlockRegion, Place
 from kernbench.compiler.returns import Returns, may_exit
 from kernbench.compiler.scope import Binding, Scope
 from kernbench.compiler.statements import check, result_with_written, take_result, text_of
-from kernbench.compiler.values import ERROR, NONE, Block, BuiltinValue, FunctionValue, TupleValue, Value
+from kernbench.compiler.values import ERROR, NONE, Block, BuiltinValue, Const, FunctionValue, TupleValue, Value
 from kernbench.diagnostics import did_you_mean
 
 MAX_INLINE_DEPTH = 32
@@ -29,7 +29,7 @@ Special = Callable[[Frame, ast.Call], Value]
 
 
 def evaluate_call(frame: Frame, node: ast.Call) -> Value:
-    function = frame.evaluate(node.func)
+    function = _called(frame, node.func)
     if isinstance(function, BuiltinValue) and function.name in SPECIAL:
         return SPECIAL[function.name](frame, node)
     values = frame.evaluate_all([*node.args, *(keyword.value for keyword in node.keywords)])
@@ -46,6 +46,15 @@ def evaluate_call(frame: Frame, node: ast.Call) -> Value:
         raise
     _rebind_written(frame, node)
     return value
+
+
+def _called(frame: Frame, node: ast.Expr) -> Value:
+    """What is called. A launch or a bench gives a function as a constexpr by its name."""
+    function = frame.evaluate(node)
+    if isinstance(function, Const) and isinstance(function.value, str) and function.value in frame.globals:
+        named = frame.globals.read(function.value, frame.at(node.span))
+        return function if named is None else named
+    return function
 
 
 def _apply(frame: Frame, node: ast.Call, counter: count[int], function: Value, args: tuple[Value, ...]) -> Value:

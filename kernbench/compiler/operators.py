@@ -28,6 +28,7 @@ from kernbench.compiler.values import (
     Block,
     Const,
     DTypeValue,
+    Pointer,
     TupleValue,
     Value,
     element_type,
@@ -87,7 +88,7 @@ def unary(emitter: Emitter, op: str, value: Value, at: Place) -> Value:
     if isinstance(value, Const | TupleValue | DTypeValue):
         return fold_unary(op, value, at)
     if op == "not":
-        return invert_mask(emitter, as_condition(emitter, value, at), at)
+        return invert_mask(emitter, _condition(emitter, value, at), at)
     require_numbers(at, value)
     dtype = element_type(value)
     assert isinstance(dtype, DType)
@@ -106,11 +107,11 @@ def unary(emitter: Emitter, op: str, value: Value, at: Place) -> Value:
 def logical(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
     """`and` and `or` of a run-time left side: elementwise, as int1."""
     kind = "&" if op == "and" else "|"
-    return binary(emitter, kind, as_condition(emitter, lhs, at), as_condition(emitter, rhs, at), at)
+    return binary(emitter, kind, _condition(emitter, lhs, at), _condition(emitter, rhs, at), at)
 
 
 def select(emitter: Emitter, condition: Value, then: Value, orelse: Value, at: Place) -> Value:
-    condition = as_condition(emitter, condition, at)
+    condition = _condition(emitter, condition, at)
     if is_pointer(then) or is_pointer(orelse):
         return select_pointer(emitter, condition, then, orelse, at)
     require_numbers(at, then, orelse)
@@ -128,6 +129,8 @@ def truth(emitter: Emitter, value: Value, at: Place) -> bool | Operand:
         return bool(value.value)
     if isinstance(value, TupleValue):
         return bool(value.items)
+    if isinstance(value, Pointer):
+        value = _condition(emitter, value, at)
     if isinstance(value, Block) and value.ref.shape != () and all(extent == 1 for extent in value.shape):
         value = read_scalar(emitter, value, at)
     if is_block(value):
@@ -139,6 +142,13 @@ def truth(emitter: Emitter, value: Value, at: Place) -> bool | Operand:
         )
     scalar = cast_scalar(emitter, scalar_of(emitter, value, at, "a condition"), i1, at)
     return bool(scalar.operand) if isinstance(scalar.operand, bool | int | float) else scalar.operand
+
+
+def _condition(emitter: Emitter, value: Value, at: Place) -> Value:
+    """As int1; a pointer is true where it is not null."""
+    if is_pointer(value):
+        return compare(emitter, "!=", value, Const(0), at)
+    return as_condition(emitter, value, at)
 
 
 def _is_run_time(value: Value) -> bool:

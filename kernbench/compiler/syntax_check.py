@@ -13,7 +13,7 @@ from kernbench.compiler.lexer import Token
 from kernbench.compiler.reporter import Reporter
 from kernbench.diagnostics import Span
 
-_KERNEL_DECORATORS = frozenset(("jit", "constexpr_function"))  # by their last name
+_KERNEL_DECORATORS = frozenset(("jit", "constexpr_function", "constexpr"))  # by their last name
 _SKIPPED_DECORATORS = frozenset(("autotune", "heuristics"))
 
 _SHOWN: dict[type[Any], str] = {

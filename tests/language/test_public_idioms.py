@@ -82,3 +82,37 @@ def test_isinstance_tells_the_classes_of_the_language_apart() -> None:
 
     assert [1232111] * 4 == run(text, args, N=4)["o_ptr"].tolist()
     assert "E_OPERAND_TYPE" == refused(text.replace("tl.tensor)", "3)"), args, N=4).code
+
+
+def test_a_function_is_given_as_a_constexpr_by_its_name() -> None:
+    text = """
+    def twice(x):
+        return x * 2
+
+    def square(x):
+        return x * x
+
+    def k(o_ptr, ACTIVATION: tl.constexpr):
+        i = tl.arange(0, 4)
+        if ACTIVATION == "both":
+            i = twice(square(i))
+        tl.store(o_ptr + i, ACTIVATION(i) if ACTIVATION else i)
+    """
+    for name, want in (("twice", [0, 2, 4, 6]), ("square", [0, 1, 4, 9]), (None, [0, 1, 2, 3])):
+        assert want == run(text, {"o_ptr": np.zeros(4, np.int32)}, ACTIVATION=name)["o_ptr"].tolist()
+    assert "E_NOT_CALLABLE" == refused(text, {"o_ptr": np.zeros(4, np.int32)}, ACTIVATION="cube").code
+
+
+def test_a_pointer_is_a_condition() -> None:
+    text = """
+    def k(x_ptr, o_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        value = tl.zeros((N,), tl.float32)
+        if x_ptr:
+            value += tl.load(x_ptr + i)
+        tl.store(o_ptr + i, value if not x_ptr else value + 1)
+    """
+    x, o = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+
+    assert [1, 2, 3, 4] == run(text, {"x_ptr": x, "o_ptr": o}, N=4)["o_ptr"].tolist()
+    assert [0] * 4 == run(text, {"x_ptr": None, "o_ptr": o}, N=4)["o_ptr"].tolist()
