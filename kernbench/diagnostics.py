@@ -158,6 +158,18 @@ class Sink:
         return [d for d in self.diagnostics if d.severity == "error"]
 
 
+_SHOWN_LETTERS = 60
+
+
+def shown(value: object) -> str:
+    """What somebody passed, in one short line, whatever it is."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python writes no decimals of integers without measure
+        text = f"a {type(value).__name__} that is too large to write"
+    return text if len(text) <= _SHOWN_LETTERS else f"{text[:_SHOWN_LETTERS]}…"
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was most likely meant to be, or None."""
     found = difflib.get_close_matches(name, sorted(known), n=5, cutoff=0.6)

@@ -21,7 +21,7 @@ from kernbench.compiler.kernel_select import select_kernel
 from kernbench.compiler.pipeline import PASSES, CompiledKernel, check_pass_names, compile_kernel
 from kernbench.compiler.python_source import parse_file
 from kernbench.compiler.source import SourceText
-from kernbench.diagnostics import EXIT_INPUT, EXIT_KERNEL, Diagnostic, KernBenchError, Sink, did_you_mean
+from kernbench.diagnostics import EXIT_INPUT, EXIT_KERNEL, Diagnostic, KernBenchError, Sink, did_you_mean, shown
 from kernbench.runtime.errors import error
 
 MAX_SPECIALISATIONS = 64  # of one kernel; the least recently used goes first
@@ -175,11 +175,12 @@ def make_kernel(
     function = _select(module, text, name)
     _check_names("constexpr", given, function)
     _check_names("argument", signature or {}, function)
-    if opt_level not in (0, 1):
-        raise KernBenchError.usage("E_OPT_LEVEL", f"the optimisation level is {opt_level!r}, expected 0 or 1")
+    if not isinstance(opt_level, int) or opt_level not in (0, 1):
+        raise KernBenchError.usage("E_OPT_LEVEL", f"the optimisation level is {shown(opt_level)}, expected 0 or 1")
     passes, folder = _dump_options(dump_after, dump_dir)
     options = CompileOptions(target, opt_level, passes, folder)
-    kernel = Kernel(text, function, given, dict(signature or {}), options, tuple(sink.diagnostics))
+    types = {name: kind if isinstance(kind, str) else shown(kind) for name, kind in (signature or {}).items()}
+    kernel = Kernel(text, function, given, types, options, tuple(sink.diagnostics))
     if signature is not None:
         kernel.specialise(kernel.pinned)
     return kernel

@@ -27,6 +27,7 @@ from kernbench.diagnostics import (
     Diagnostic,
     KernBenchError,
     did_you_mean,
+    shown,
 )
 from kernbench.dtypes import BY_NAME, DType
 from kernbench.kernel import Kernel, make_kernel, unknown_parameter
@@ -104,11 +105,12 @@ def open(topology: str | Path | TopologyGraph, **options: Any) -> Device:
         for name in options
         if name not in OPTIONS
     ]
-    if (level := options.get("sanitize", "warn")) not in SANITIZE:
-        help_text = did_you_mean(str(level), SANITIZE, "values")
-        wrong.append(error("E_OPTION_VALUE", f"`sanitize` is {level!r}", help=help_text))
+    level = options.get("sanitize", "warn")
+    if not isinstance(level, str) or level not in SANITIZE:
+        help_text = did_you_mean(shown(level), SANITIZE, "values")
+        wrong.append(error("E_OPTION_VALUE", f"`sanitize` is {shown(level)}", help=help_text))
     if (limits := options.get("limits")) is not None and not isinstance(limits, Limits):
-        wrong.append(error("E_OPTION_VALUE", f"`limits` is {limits!r}", help="pass a kernbench.sim.engine.Limits"))
+        wrong.append(error("E_OPTION_VALUE", f"`limits` is {shown(limits)}", help="pass a kernbench.sim.engine.Limits"))
     if wrong:
         raise KernBenchError(wrong, EXIT_USAGE)
     graph = topology if isinstance(topology, TopologyGraph) else load_topology(topology)
@@ -154,9 +156,9 @@ class Device:
         **more_args: Any,
     ) -> Run:
         """Upload the arrays, deploy the kernel, launch it, read back what it may have stored to."""
-        if mode not in MODES:
-            help_text = did_you_mean(str(mode), tuple(MODES), "modes")
-            raise KernBenchError.usage("E_MODE", f"the mode is {mode!r}", help=help_text)
+        if not isinstance(mode, str) or mode not in MODES:
+            help_text = did_you_mean(shown(mode), tuple(MODES), "modes")
+            raise KernBenchError.usage("E_MODE", f"the mode is {shown(mode)}", help=help_text)
         values = _joined(args or {}, more_args)
         arguments = _Arguments(kernel, values, placements or {}, dtypes or {})
         axes = grid_of(grid, {**kernel.constexprs, **arguments.constexprs})
@@ -180,7 +182,7 @@ class _Arguments:
         self._check_names(values, placements, casts)
         for name, place in placements.items():
             if not isinstance(place, Placement):
-                text = f"the placement of `{name}` is {place!r}"
+                text = f"the placement of `{name}` is {shown(place)}"
                 self.wrong.append(error("E_PLACEMENT", text, help="use kb.replicate(), kb.shard(...) or kb.on(...)"))
         for name, value in values.items():
             if kernel.parameters.get(name):

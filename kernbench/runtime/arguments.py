@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernbench import dtypes
-from kernbench.diagnostics import KernBenchError, did_you_mean
+from kernbench.diagnostics import KernBenchError, did_you_mean, shown
 from kernbench.dtypes import DType
 from kernbench.messages import ScalarArg, scalar_carrier
 from kernbench.runtime.errors import fail
@@ -75,7 +75,7 @@ def classify(name: str, value: Any, cast: str | DType | None = None, pinned: str
     if isinstance(value, np.ndarray):
         return TensorArgument(value, _array_dtype(name, value, cast))
     if cast is not None:
-        raise fail("E_ARG_DTYPE", f"argument `{name}` is no array, so it cannot be stored as {cast}")
+        raise fail("E_ARG_DTYPE", f"argument `{name}` is no array, so it cannot be stored as {shown(cast)}")
     if pinned is not None and isinstance(value, str | tuple | DType):
         raise fail("E_ARG_TYPE", f"argument `{name}` is {value!r}, and the kernel was compiled for {pinned}")
     if value is None or isinstance(value, str | tuple | DType):
@@ -105,10 +105,11 @@ def _array_dtype(name: str, array: Array, cast: str | DType | None) -> DType:
         raise fail("E_ARG_DTYPE", text, help="convert it, for example with .astype(numpy.float32)")
     if cast is None:
         return own
-    wanted = cast if isinstance(cast, DType) else dtypes.BY_NAME.get(cast)
+    wanted = cast if isinstance(cast, DType) else dtypes.BY_NAME.get(cast) if isinstance(cast, str) else None
     if wanted is None:
-        help_text = did_you_mean(str(cast), CASTS, "types")
-        raise fail("E_ARG_DTYPE", f"argument `{name}` cannot be stored as `{cast}`", help=help_text)
+        word = cast if isinstance(cast, str) else shown(cast)
+        help_text = did_you_mean(word, CASTS, "types")
+        raise fail("E_ARG_DTYPE", f"argument `{name}` cannot be stored as `{word}`", help=help_text)
     if not own.is_float or not wanted.is_float:
         raise fail("E_ARG_DTYPE", f"argument `{name}` is {own} and cannot be stored as {wanted}: both must be floats")
     return wanted
@@ -163,15 +164,17 @@ def grid_of(grid: Any, constexprs: Mapping[str, Any]) -> tuple[int, ...] | None:
         grid = grid(dict(constexprs))
     if grid is None:
         return None
-    axes = tuple(grid) if isinstance(grid, Sequence | np.ndarray) and not isinstance(grid, str) else (grid,)
+    if isinstance(grid, np.ndarray):
+        grid = grid.tolist()
+    axes = tuple(grid) if isinstance(grid, Sequence) and not isinstance(grid, str | bytes) else (grid,)
     help_text = "write (x,), (x, y) or (x, y, z)"
     if not 1 <= len(axes) <= 3:
         raise fail("E_GRID", f"a grid has {len(axes)} axes, expected one to three", help=help_text)
     for axis in axes:
         if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or axis < 0:
-            raise fail("E_GRID", f"a grid has the axis {axis!r}, expected a number of programs", help=help_text)
+            raise fail("E_GRID", f"a grid has the axis {shown(axis)}, expected a number of programs", help=help_text)
     programs = math.prod(int(axis) for axis in axes)
     if programs > MAX_PROGRAMS:
-        text = f"a grid has {programs} programs, at most {MAX_PROGRAMS} are numbered"
+        text = f"a grid has {shown(programs)} programs, at most {MAX_PROGRAMS} are numbered"
         raise fail("E_GRID", text, help="let each program do more, in a loop")
     return tuple(int(axis) for axis in axes)
