@@ -18,6 +18,7 @@ from kernbench.dtypes import ALL, BY_NAME
 
 # Names that statements give a meaning to; the walker knows them.
 _STATEMENT_WORDS = ("range", "static_range", "static_assert", "device_assert", "scratch_scope")
+_CLASSES = ("tensor", "tensor_descriptor")  # for `isinstance` and annotations; nobody calls them
 
 _ELEMENTWISE = (
     "abs", "ceil", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma", "isnan", "log", "log2", "rint",
@@ -89,7 +90,7 @@ MODULES: dict[str, dict[str, Value]] = {
     "tl": {
         **_functions({name: name for name in (*_WORDS, *_STATEMENT_WORDS)}),
         **_TYPES,
-        **_functions({name: name for name in ("tensor", "tuple", "tensor_descriptor")}),  # classes
+        **_functions({name: name for name in _CLASSES}),
         "math": ModuleValue("tl.math"),
         "libdevice": ModuleValue("libdevice"),
         "extra": ModuleValue("tl.extra"),

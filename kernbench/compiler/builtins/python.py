@@ -33,6 +33,14 @@ def constexpr(call: Call, value: Value) -> Value:
     return value
 
 
+@builtin("tuple")
+def tuple_(call: Call, values: Value) -> Value:
+    """The values of a tuple or list."""
+    if not isinstance(values, TupleValue):
+        raise fault("E_OPERAND_TYPE", f"{call.name} takes a tuple or list, {type_text(values)} is given", call.at)
+    return values
+
+
 @builtin("builtins.min")
 def min_(call: Call, *values: Value) -> Value:
     """The smallest of the values, of constants a constant."""
