@@ -421,9 +421,11 @@ MICRO_OPS: dict[str, MicroOp] = {
 _EXACT_ON_INTS = frozenset(
     (
         *("neg", "abs", "not", "add", "sub", "mul", "idiv", "mod", "and", "or", "xor", "shr"),
+        *("min_elem", "max_elem"),
         *(name for name, _, _ in _COMPARE),
     )
 )
+_OF_PYTHON_INTS: Mapping[str, Callable[..., int]] = {"min_elem": min, "max_elem": max}  # NumPy's give NumPy's integers
 _NO_EXTRA: Mapping[str, Any] = {}
 
 # Sums of int1 are modulo 2, which is what they are on any other width. (`neg` of 1 is 1 again, as `abs`.)
@@ -496,7 +498,8 @@ def _exact(kind: str, values: Sequence[int], dtypes: Sequence[DType]) -> int:
         if kind == "not":
             return int(not values[0])
         kind = _MODULO_2.get(kind, kind)
-    result = int(MICRO_OPS[kind].function(*values, _NO_EXTRA))
+    exact = _OF_PYTHON_INTS.get(kind)
+    result = int(MICRO_OPS[kind].function(*values, _NO_EXTRA)) if exact is None else exact(*values)
     return result if MICRO_OPS[kind].boolean else wrap(result, meet)
 
 

@@ -112,11 +112,4 @@ def _internal_error(error: Exception, argv: Sequence[Any]) -> int:
 
 def script() -> None:
     """What the installed `kernbench` command calls."""
-    _one_thread_for_products()
     sys.exit(main())
-
-
-def _one_thread_for_products() -> None:
-    """Before NumPy is loaded, which reads this once: products are of tiles, and waking a second thread for one takes
-    longer than the product, many times so where the cores are busy. Who states a number keeps it."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

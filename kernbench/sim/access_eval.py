@@ -112,7 +112,7 @@ class BoxForm:
     """A box of live elements with fixed strides, relative to where its first byte lies."""
 
     __slots__ = (
-        "_charged", "_runs", "_words", "cover", "delta", "extents", "itemsize", "lows", "max_element",
+        "_charged", "_runs", "_steps", "_words", "cover", "delta", "extents", "itemsize", "lows", "max_element",
         "min_element", "nbytes",
         "origin", "run", "sparse", "strides",
     )  # fmt: skip
@@ -132,6 +132,7 @@ class BoxForm:
         self.nbytes, self.run = self._unique()
         self.sparse = self.cover > _SPARSE * self.nbytes + (1 << 20)
         self._runs: Ints | None = None
+        self._steps: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         self._charged: dict[int, int] = {}
         self._words: dict[int, Ints] = {}
 
@@ -170,6 +171,18 @@ class BoxForm:
             axes = [(stride, extent) for stride, extent in self._axes() if stride > inner]
             self._runs = np.unique(_offsets_of(axes))
         return self._runs
+
+    @property
+    def steps(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The box as runs in rows: (extents, strides in bytes) over its bytes, from the first on.
+
+        Where runs of two axes interleave some bytes are named twice.
+        """
+        if self._steps is None:
+            axes = [(stride, extent) for stride, extent in reversed(self._axes()) if stride > self.run]
+            extents, strides = (*(extent for _, extent in axes), self.run), (*(stride for stride, _ in axes), 1)
+            self._steps = extents, strides
+        return self._steps
 
     @property
     def contiguous(self) -> bool:

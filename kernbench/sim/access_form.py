@@ -5,6 +5,7 @@ Chooses between the box form and lane by lane. Does not know which way the bytes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from kernbench.sim.access_eval import (
     locate_box,
     locate_lanes,
 )
-from kernbench.sim.registers import Registers, Taint, reader, tuple_reader
+from kernbench.sim.registers import Registers, Taint, compiled, expression, reader, tuple_expression, tuple_reader
 from kernbench.sim.windows import Window, Windows
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # lowest live index and extent of each axis
@@ -55,13 +56,12 @@ class AccessForm:
 
     __slots__ = (
         "_base",
-        "_bounds",
+        "_box",
         "_boxes",
-        "_highs",
-        "_lows",
         "_preds",
         "_rest",
         "_strides",
+        "_whole",
         "access",
         "dense",
         "used",
@@ -74,9 +74,8 @@ class AccessForm:
         self._strides = tuple_reader(access.strides)
         self._preds = tuple_reader(access.preds)
         rank = len(access.shape)
-        self._lows = [tuple_reader(bounds) for bounds in access.lo or ((),) * rank]
-        self._highs = [tuple_reader(bounds) for bounds in access.hi or ((),) * rank]
-        self._bounds = any(access.lo) or any(access.hi)
+        self._box = _box_reader(access) if any(access.lo) or any(access.hi) else None
+        self._whole = (0,) * rank, access.shape
         self._boxes: dict[tuple[Any, ...], BoxForm] = {}
         known = not (index_registers(access.rest) | index_registers(access.mask))
         self._rest = evaluate_index(access.rest, rank, access.shape, ()) if known and access.rest is not None else None
@@ -90,7 +89,7 @@ class AccessForm:
         """`index` (elements) and `mask` are blocks loaded from TCM, of gathers and scatters."""
         if not all(self._preds(registers)):
             return Resolved((), 0)
-        lows, extents, whole = self._box(registers)
+        lows, extents = self._whole if self._box is None else self._box(registers)
         if 0 in extents:
             return Resolved((), 0)
         strides = self._strides(registers)
@@ -104,25 +103,16 @@ class AccessForm:
             form = self._boxes[key] = BoxForm(self.access.dtype.nbytes, strides, lows, extents)
         if form.sparse:
             return self._lanes(registers, windows, strides, (lows, extents), None, None)
-        window, parts = locate_box(windows, self._base(registers), form, self.access.offset_bits)
+        access = self.access
+        window, parts = locate_box(windows, self._base(registers), form, access.offset_bits)
         resolved = Resolved(parts, form.cover)
-        resolved.window, resolved.form, resolved.box = window, form, None if whole else (lows, extents)
+        resolved.window, resolved.form = window, form
+        resolved.box = None if extents == access.shape else (lows, extents)
         return resolved
 
     def window(self, registers: Registers, windows: Windows) -> Window:
         """The tensor that the base points into."""
         return windows.split(self._base(registers))[0]
-
-    def _box(self, registers: Registers) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-        shape = self.access.shape
-        if not self._bounds:
-            return (0,) * len(shape), shape, True
-        lows, extents = [], []
-        for extent, low_of, high_of in zip(shape, self._lows, self._highs, strict=True):
-            low = max((0, *low_of(registers)))
-            lows.append(low)
-            extents.append(max(0, min((extent, *high_of(registers))) - low))
-        return tuple(lows), tuple(extents), tuple(extents) == shape
 
     def _lanes(
         self,
@@ -149,6 +139,19 @@ class AccessForm:
         resolved = Resolved(parts, itemsize * int(np.count_nonzero(live)))
         resolved.window, resolved.live = window, live
         return resolved
+
+
+def _box_reader(access: Access) -> Callable[[Registers], Box]:
+    """The live box, from the bounds of each axis."""
+    lows, extents = [], []
+    for axis, extent in enumerate(access.shape):
+        lower = [expression(bound) for bound in (access.lo[axis] if access.lo else ())]
+        upper = [expression(bound) for bound in (access.hi[axis] if access.hi else ())]
+        low = f"max({', '.join(('0', *lower))})" if lower else "0"
+        high = f"min({', '.join((str(extent), *upper))})" if upper else str(extent)
+        lows.append(low)
+        extents.append(f"max(0, {high} - {low})" if lower or upper else str(extent))
+    return compiled(tuple_expression((tuple_expression(lows), tuple_expression(extents))))
 
 
 def scalar_part(windows: Windows, address: int, nbytes: int) -> tuple[Window, Part]:

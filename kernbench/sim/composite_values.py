@@ -60,11 +60,14 @@ class CompositeValues:
         if not self._parts.computes and not all(tcm.knows(*read) for read in self._binding.reads):
             self.unknown = True
         if not self.unknown:
-            handles = self._form.views
-            self._views = [
-                tcm.view(address, handle.dtype, handle.shape, strides)
-                for handle, (address, strides) in zip(handles, self._binding.places, strict=True)
-            ]
+            self._views = tcm.views(self._binding, self._make_views)
+
+    def _make_views(self) -> list[Array]:
+        view = self._parts.tcm.view
+        return [
+            view(address, handle.dtype, handle.shape, strides)
+            for handle, (address, strides) in zip(self._form.views, self._binding.places, strict=True)
+        ]
 
     def finish(self) -> None:
         """The command is complete."""

@@ -263,8 +263,12 @@ class DmaCommand(Command):
         return self._buffer
 
     def _block(self) -> Array:
+        (block,) = self._parts.tcm.views((self._form, self._addresses[0], self.strides[0]), self._make_block)
+        return block
+
+    def _make_block(self) -> list[Array]:
         handle = self._form.blocks[0]
-        return self._parts.tcm.view(self._addresses[0], handle.dtype, handle.shape, self.strides[0])
+        return [self._parts.tcm.view(self._addresses[0], handle.dtype, handle.shape, self.strides[0])]
 
     def _buffer_view(self, buffer: NDArray[np.uint8]) -> Array:
         """The buffer as the live box."""
@@ -275,11 +279,12 @@ class DmaCommand(Command):
 
     def _place(self) -> None:
         """Put what was read, and `other` in the stopped lanes, into TCM."""
-        low, high = handle_range(self._form.blocks[0], self._addresses[0], self.strides[0])
-        if self._buffer is _UNKNOWN:
-            self._parts.tcm.forget(low, high)
-            return
-        self._parts.tcm.learn(low, high)
+        if not self._parts.computes:
+            low, high = handle_range(self._form.blocks[0], self._addresses[0], self.strides[0])
+            if self._buffer is _UNKNOWN:
+                self._parts.tcm.forget(low, high)
+                return
+            self._parts.tcm.learn(low, high)
         block, resolved = self._block(), self._resolved
         if not resolved.whole:
             block[...] = self._filling()

@@ -17,11 +17,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError
 from kernbench.messages import KernelLaunch, MemoryRead, MemoryWrite
@@ -275,7 +276,7 @@ class GraphEngine:
         Every request is complete then. An interrupt from the keyboard leaves what happened so far readable.
         """
         started = time.monotonic()
-        with _no_garbage_collection():
+        with _no_garbage_collection(), _one_thread_for_products():
             while self._stopped is None:
                 if self._step():
                     if not self._open:
@@ -363,3 +364,15 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def _one_thread_for_products() -> Iterator[None]:
+    """Products are of tiles: waking a second thread for one takes longer, many times so where the cores are busy."""
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()

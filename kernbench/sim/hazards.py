@@ -27,34 +27,34 @@ class Hazard(IntFlag):
 class Footprint:
     """What a command touches in TCM. `rings`: tile rings, whose slots order their own users."""
 
-    __slots__ = ("index", "reads", "rings", "writes")
+    __slots__ = ("conflicts", "index", "reads", "rings", "writes")
 
     def __init__(self, index: int, reads: tuple[Range, ...], writes: tuple[Range, ...], rings: tuple[Range, ...]):
         self.index = index
         self.reads = reads
         self.writes = writes
         self.rings = rings
+        self.conflicts: dict[Footprint, Hazard] = {}  # with older commands, those met so far
+
+    def conflict(self, older: Footprint) -> Hazard:
+        """How a younger command with this footprint conflicts with an older one."""
+        found = self.conflicts.get(older)
+        if found is None:
+            found = self.conflicts[older] = _tcm_conflict(self, older)
+        return found
 
 
 class Footprints:
-    """The footprints of one program, and which of them conflict."""
+    """The footprints of one program: one object for equal ones, which knows those it conflicts with."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[Range, ...], tuple[Range, ...], tuple[Range, ...]], Footprint] = {}
-        self._conflicts: dict[tuple[int, int], Hazard] = {}
 
     def make(self, reads: Iterable[Range], writes: Iterable[Range], rings: Iterable[Range] = ()) -> Footprint:
         key = (merged(reads), merged(writes), merged(rings))
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = Footprint(len(self._known), *key)
-        return found
-
-    def conflict(self, younger: Footprint, older: Footprint) -> Hazard:
-        key = (younger.index, older.index)
-        found = self._conflicts.get(key)
-        if found is None:
-            found = self._conflicts[key] = _tcm_conflict(younger, older)
         return found
 
 

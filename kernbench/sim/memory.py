@@ -8,7 +8,7 @@ what a PE wrote is forgotten, that is, marked unknown.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,36 @@ class MemorySlice:
         """The run lies in one that was written whole; False says nothing."""
         at = bisect_right(self._written, (low, self.capacity_bytes)) - 1
         return at >= 0 and self._written[at][1] >= high
+
+    # ----------------------------------------------------------------- boxes
+
+    def write_box(self, offset: int, data: Bytes, extents: Sequence[int], strides: Sequence[int]) -> bool:
+        """Write the bytes of `data` that a box of bytes picks to the same places from `offset` on.
+
+        False, with nothing done, where that crosses chunks.
+        """
+        found = self._box(offset, len(data))
+        if found is None:
+            return False
+        chunk, inside = found
+        target = np.ndarray(extents, np.uint8, chunk.data.data, inside, strides)
+        target[...] = np.ndarray(extents, np.uint8, data.data, 0, strides)
+        np.ndarray(extents, np.uint8, chunk.state.data, inside, strides)[...] = KNOWN
+        return True
+
+    def forget_box(self, offset: int, cover: int, extents: Sequence[int], strides: Sequence[int]) -> bool:
+        """Mark such a box as written without a value."""
+        found = self._box(offset, cover)
+        if found is None:
+            return False
+        chunk, inside = found
+        np.ndarray(extents, np.uint8, chunk.state.data, inside, strides)[...] = UNKNOWN
+        return True
+
+    def _box(self, offset: int, cover: int) -> tuple[_Chunk, int] | None:
+        assert offset >= 0 and offset + cover <= self.capacity_bytes, f"{self.node}: {offset}+{cover}"
+        inside = offset & (_CHUNK - 1)
+        return (self._chunk(offset >> _CHUNK_BITS), inside) if inside + cover <= _CHUNK else None
 
     # ----------------------------------------------------------------- many elements at once
 

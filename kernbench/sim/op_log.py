@@ -102,6 +102,7 @@ class OpLog:
         self._chunk = bytearray(_CHUNK_BYTES)
         self._position = 0
         self._table: OpTable | None = None
+        self._counted: dict[tuple[str, int], int] = {}
         self._repeats: dict[int, tuple[NDArray[Any], list[tuple[int, int, int]]]] = {}  # by id of the rows
         self.under_way: dict[object, Callable[[], NDArray[Any]]] = {}  # records of what `repeat` gets at its end
 
@@ -135,6 +136,13 @@ class OpLog:
             self._full.append(self._chunk)
             self._chunk = bytearray(_CHUNK_BYTES)
             self._position = 0
+
+    def counted(self, name: str, count: int) -> int:
+        """`intern_params` of `{name: count}`, which many records have."""
+        found = self._counted.get((name, count))
+        if found is None:
+            found = self._counted[name, count] = self.intern_params({name: count})
+        return found
 
     def __len__(self) -> int:
         return self.count

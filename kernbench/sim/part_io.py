@@ -37,6 +37,8 @@ def read_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
 
 
 def write_part(memory: MemorySlice, part: Part, buffer: Bytes) -> None:
+    if part.form is not None and memory.write_box(part.low, buffer, *part.form.steps):
+        return
     if part.runs is None:
         memory.write(part.low, buffer[: part.nbytes])
         return
@@ -52,6 +54,8 @@ def forget_part(memory: MemorySlice, part: Part) -> None:
     """Timing mode: somebody wrote here, without values."""
     if part.form is None and part.runs is None:
         memory.forget(part.low, part.nbytes)
+        return
+    if part.form is not None and memory.forget_box(part.low, part.high - part.low, *part.form.steps):
         return
     word, offsets, _ = _words_of(part, 0)
     memory.forget_elements(offsets, word)

@@ -143,7 +143,6 @@ class PeCpu:
         except DeviceFault as fault:
             self._stop(fault)
             return
-        self.scheduler.footprints = self._code.context.footprints
         self.rings.clear()
         self.registers = [0] * self._code.registers
         self.windows = self._context.windows
@@ -226,10 +225,9 @@ class PeCpu:
     def _flush_scalars(self) -> None:
         if self._scalar_count:
             log = self._log
-            params = log.intern_params({"instructions": self._scalar_count})
             log.add(
                 self._scalar_start, self.time_ps, self.topology_index, _SCALAR, log.intern("scalar"), self.request,
-                src_id=self._scalar_src, params=params,
+                src_id=self._scalar_src, params=log.counted("instructions", self._scalar_count),
             )  # fmt: skip
             self._scalar_count = 0
 

@@ -20,11 +20,13 @@ from kernbench.sim.clock import Clock
 from kernbench.sim.dma_command import DmaCommand
 from kernbench.sim.engines.pe_dma import Channel
 from kernbench.sim.faults import DeviceFault
-from kernbench.sim.hazards import Footprints, Range, hbm_conflict, overlap
+from kernbench.sim.hazards import Hazard, Range, hbm_conflict, overlap
 from kernbench.sim.pe_command import Command
 from kernbench.sim.pe_messages import SendCommand
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.topology_schema import Issue, PeSpec
+
+_NONE = Hazard.NONE
 
 
 class Owner(Protocol):
@@ -40,12 +42,11 @@ class Owner(Protocol):
 class PeScheduler:
     __slots__ = (
         "__weakref__", "_clock", "_composites", "_depth", "_dma", "_in_flight", "_ipcq", "_issue", "_lone", "_owner",
-        "_reads", "_room", "_sends", "_writes", "footprints", "live", "topology_index",
+        "_reads", "_room", "_sends", "_writes", "live", "topology_index",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, topology_index: int, spec: PeSpec, parts: PeParts, owner: Owner) -> None:
         self.topology_index = topology_index
-        self.footprints = Footprints()  # of the program that runs
         self.live: dict[Command, None] = {}  # not complete yet, oldest first
         self._clock = clock
         self._issue: Issue = spec.pe_scheduler.issue
@@ -86,13 +87,16 @@ class PeScheduler:
         return self._sends if isinstance(command, SendCommand) else self._composites
 
     def _find_hazards(self, command: Command) -> None:
-        conflict, footprint = self.footprints.conflict, command.footprint
+        footprint = command.footprint
+        known = footprint.conflicts
         reads, writes = command.hbm_reads, command.hbm_writes
         for older in self.live:
-            if not conflict(footprint, older.footprint) and (
-                not (reads or writes)
-                or not (older.hbm_reads or older.hbm_writes)
-                or not hbm_conflict(reads, writes, older.hbm_reads, older.hbm_writes)
+            hazard = known.get(older.footprint)
+            if hazard is None:
+                hazard = footprint.conflict(older.footprint)
+            if hazard is _NONE and not (
+                ((older.hbm_writes and (reads or writes)) or (writes and older.hbm_reads))
+                and hbm_conflict(reads, writes, older.hbm_reads, older.hbm_writes)
             ):
                 continue
             if command.is_composite and older.is_composite:

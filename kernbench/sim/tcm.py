@@ -6,7 +6,7 @@ Memory is made at the first view, so timing mode pays only for what its static c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from kernbench.sim.hazards import Range
 class Tcm:
     """`capacity_bytes` of memory. Addresses are checked at dispatch, here they are asserted."""
 
-    __slots__ = ("_bytes", "_unknown", "capacity_bytes")
+    __slots__ = ("_bytes", "_unknown", "_views", "capacity_bytes")
 
     def __init__(self, capacity_bytes: int) -> None:
         self.capacity_bytes = capacity_bytes
         self._bytes: NDArray[np.uint8] | None = None
         self._unknown: NDArray[np.bool_] | None = None
+        self._views: dict[object, list[NDArray[Any]]] = {}
 
     def view(self, address: int, dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> NDArray[Any]:
         """Elements in place. `strides` are in elements."""
@@ -33,6 +34,13 @@ class Tcm:
             self._bytes = np.zeros(self.capacity_bytes, np.uint8)
         steps = [stride * dtype.nbytes for stride in strides]
         return _view(self._bytes, address, dtype.numpy, shape, steps)
+
+    def views(self, owner: object, make: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
+        """The views that `make` makes, made once for an owner: they stay in place."""
+        found = self._views.get(owner)
+        if found is None:
+            found = self._views[owner] = make()
+        return found
 
     def forget(self, low: int, high: int) -> None:
         """Bytes whose values timing mode does not know."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -236,20 +235,3 @@ def test_a_closed_pipe_ends_quietly() -> None:
 
     assert done.stdout.startswith("{")
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(("stated", "found"), [(None, "1"), ("3", "3")])
-def test_products_of_tiles_take_one_thread_unless_a_number_is_stated(stated: str | None, found: str) -> None:
-    """At the start of the command: NumPy reads it when it is loaded."""
-    text = (
-        "import os, sys; sys.argv = ['kernbench', '--version']\n"
-        "from kernbench.cli.main import script\n"
-        "assert 'numpy' not in sys.modules\n"
-        "try: script()\n"
-        "finally: print(os.environ['OPENBLAS_NUM_THREADS'])"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
-    environment |= {} if stated is None else {"OPENBLAS_NUM_THREADS": stated}
-    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
-
-    assert found == done.stdout.split()[-1]

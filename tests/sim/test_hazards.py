@@ -43,11 +43,11 @@ def test_kinds_of_hazard() -> None:
     far = made.make([(64, 96)], [(96, 128)])
 
     assert [Hazard.RAW, Hazard.WAR, Hazard.WAW, Hazard.NONE, Hazard.NONE] == [
-        made.conflict(reader, writer),
-        made.conflict(writer, reader),
-        made.conflict(writer, writer),
-        made.conflict(reader, reader),
-        made.conflict(far, writer),
+        reader.conflict(writer),
+        writer.conflict(reader),
+        writer.conflict(writer),
+        reader.conflict(reader),
+        far.conflict(writer),
     ]
 
 
@@ -56,9 +56,9 @@ def test_one_ring_is_shared_and_its_reuse_is_a_hazard() -> None:
     first, same = made.make([], [], [(0, 64)]), made.make([(128, 192)], [], [(0, 64)])
     other_ring, reuse = made.make([], [], [(32, 96)]), made.make([], [(32, 96)])
 
-    assert not made.conflict(same, first)
-    assert made.conflict(other_ring, first)
-    assert made.conflict(reuse, first) and made.conflict(first, reuse)
+    assert not same.conflict(first)
+    assert other_ring.conflict(first)
+    assert reuse.conflict(first) and first.conflict(reuse)
 
 
 def strided(low: int) -> Part:
