@@ -164,8 +164,8 @@ def grid_of(grid: Any, constexprs: Mapping[str, Any]) -> tuple[int, ...] | None:
         grid = grid(dict(constexprs))
     if grid is None:
         return None
-    if isinstance(grid, np.ndarray):
-        grid = grid.tolist()
+    if isinstance(grid, np.ndarray) and grid.ndim == 1:
+        grid = tuple(grid)
     axes = tuple(grid) if isinstance(grid, Sequence) and not isinstance(grid, str | bytes) else (grid,)
     help_text = "write (x,), (x, y) or (x, y, z)"
     if not 1 <= len(axes) <= 3:
