@@ -158,7 +158,9 @@ def subscript(emitter: Emitter, value: Value, indices: tuple[Value | slice, ...]
     if isinstance(value, TupleValue | DictValue) or (isinstance(value, Const) and isinstance(value.value, str)):
         return _item(value, indices, at)
     if not is_block(value):
-        scalars_new_axes = shape_of(value) == () and all(index == NONE for index in indices)
+        # Of a scalar Triton takes `:` too, and makes no axis of it: `one[:, None]` has the shape [1]
+        indices = tuple(index for index in indices if index != slice(None))
+        scalars_new_axes = shape_of(value) == () and all(index == NONE for index in indices) and indices
         if not (scalars_new_axes and isinstance(value, Scalar | Block)):
             help = "write tl.load(pointer + offsets)" if isinstance(value, Pointer) else None
             raise fault("E_BAD_SUBSCRIPT", f"{type_text(value)} cannot be subscripted", at, help=help)

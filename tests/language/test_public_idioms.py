@@ -116,3 +116,20 @@ def test_a_pointer_is_a_condition() -> None:
 
     assert [1, 2, 3, 4] == run(text, {"x_ptr": x, "o_ptr": o}, N=4)["o_ptr"].tolist()
     assert [0] * 4 == run(text, {"x_ptr": None, "o_ptr": o}, N=4)["o_ptr"].tolist()
+
+
+def test_a_scalar_takes_colons_in_its_subscript() -> None:
+    text = """
+    def k(x_ptr, o_ptr, n, N: tl.constexpr):
+        i = tl.arange(0, N)
+        x = tl.load(x_ptr + i)
+        total = tl.sum(x, axis=0)
+        rows = n[:, None] * 4 + i[None, :]
+        tl.store(o_ptr + rows, x[None, :] * total[:, None] + tl.program_id(0)[None, :])
+    """
+    x = np.arange(4, dtype=np.float32)
+
+    got = run(text, {"x_ptr": x, "o_ptr": np.zeros(8, np.float32), "n": 1}, N=4)["o_ptr"]
+
+    assert [0, 0, 0, 0, 0, 6, 12, 18] == got.tolist()
+    assert "E_BAD_SUBSCRIPT" == refused(text.replace("n[:, None]", "n[:]"), {"x_ptr": x, "o_ptr": x, "n": 1}, N=4).code
