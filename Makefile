@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test test-all check bench help
+.PHONY: run test test-all check bench bench-triton help
 .DEFAULT_GOAL := help
 
 $(STAMP): pyproject.toml
@@ -29,6 +29,9 @@ check: $(STAMP)  ## formatting, lint, types
 
 bench: $(STAMP)  ## measure speed against anchors of the same run
 	$(BIN)/python benchmarks/run_all.py
+
+bench-triton: $(STAMP)  ## data mode against Triton's CPU interpreter, in an environment of its own
+	$(BIN)/python benchmarks/compare_with_triton.py
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
