@@ -26,7 +26,7 @@ Checker = Callable[[Path], list[Diagnostic]]
 def check(files: tuple[str, ...], as_json: bool) -> int:
     """Find every error in FILES: kernels (.tl, .py), bench files, topologies (.yaml), messages (.jsonl).
 
-    `-` is a kernel on stdin.
+    `FILE.py::NAME` is one kernel of a file and what it uses; `-` is a kernel on stdin.
 
     A kernel with a bench file beside it is compiled for the bench's first case; without one, what can be known
     without argument types is checked.
@@ -53,12 +53,13 @@ def _rows(found: list[tuple[str, Diagnostic]]) -> list[dict[str, object]]:
 def _check_file(name: str) -> tuple[int, list[Diagnostic]]:
     if name == "-":
         return _stdin()
-    path = Path(name)
+    file, _, kernel = name.partition("::")
+    path = Path(file)
     if not path.is_file():
-        return EXIT_USAGE, [Diagnostic("E_INPUT_FILE", f"there is no file `{name}`")]
+        return EXIT_USAGE, [Diagnostic("E_INPUT_FILE", f"there is no file `{file}`")]
     checker, exit_code = _checker(path)
     try:
-        found = checker(path)
+        found = _one_kernel(path, kernel) if kernel and checker is _kernel else checker(path)
     except KernBenchError as error:
         return error.exit_code, list(error.diagnostics)
     return (exit_code if any(each.severity == "error" for each in found) else 0), found
@@ -102,6 +103,13 @@ def _kernel(path: Path) -> list[Diagnostic]:
     asked = Asked(file)
     compiled, kernel = specialise(asked, None, kernel_of)
     return list(dict.fromkeys([*found, *kernel.remarks, *compiled.diagnostics]))  # some are told by more than one
+
+
+def _one_kernel(path: Path, name: str) -> list[Diagnostic]:
+    from kernbench.compiler.pipeline import front_check
+    from kernbench.kernel import read_kernel_file
+
+    return front_check(read_kernel_file(path), name)
 
 
 def _bench(path: Path) -> list[Diagnostic]:

@@ -16,6 +16,8 @@ from kernbench.compiler import allocate, ast, elaborate, encode, fuse, lower, sc
 from kernbench.compiler.ast_printer import print_ast
 from kernbench.compiler.errors import error
 from kernbench.compiler.fault_log import FaultLog
+from kernbench.compiler.faults import Fault
+from kernbench.compiler.kernel_select import select_kernel
 from kernbench.compiler.name_check import check_names
 from kernbench.compiler.printer import print_program
 from kernbench.compiler.python_source import parse_file
@@ -190,16 +192,22 @@ def finish(program: Program, target: Target, source: SourceText | None = None) -
     return encoded.program, encoded.binary
 
 
-def front_check(source: SourceText) -> list[Diagnostic]:
-    """All that is wrong with a file, and remarks on it, as far as that shows without a specialisation."""
+def front_check(source: SourceText, kernel: str | None = None) -> list[Diagnostic]:
+    """All that is wrong with a file, or with one kernel of a Python file and what it uses, and remarks on it, as far
+    as that shows without a specialisation."""
     sink = Sink()
     if not source.text.strip():
         label = source.label(Span(source.file, 1, 1, 1, 1))
         return [error("E_NO_KERNEL", "the file is empty", label, help="write a function under `@triton.jit`")]
     try:
-        check_names(parse_file(source, None, sink), source, sink)
+        module = parse_file(source, kernel, sink)
+        if kernel is not None:
+            select_kernel(module, kernel)
+        check_names(module, source, sink)
     except KernBenchError as found:
         return list(found.diagnostics)
+    except Fault as found:
+        return [found.diagnostic]
     return sink.diagnostics
 
 
