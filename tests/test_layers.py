@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "kernbench"
 LEAVES = (
     "address_map",
     "binary",
+    "binary_codec",
     "command_words",
     "commands",
     "data_files",
