@@ -21,6 +21,7 @@ LEAVES = (
     "elementary",
     "message_fields",
     "messages",
+    "micro_op_check",
     "numerics",
     "program_check",
     "rearranging",
