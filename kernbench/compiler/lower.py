@@ -20,10 +20,11 @@ from kernbench.commands import (
     TensorHandle,
     While,
 )
+from kernbench.compiler.block_uses import regions
 from kernbench.compiler.fault_log import FaultLog
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.handles import in_slot
-from kernbench.compiler.homes import Homes, Ring, find_homes, regions, ring_key
+from kernbench.compiler.homes import Homes, Ring, find_homes, ring_key
 from kernbench.compiler.residual import (
     BlockCarry,
     BlockRef,
