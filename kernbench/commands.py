@@ -224,7 +224,6 @@ STRIDE_BYTES = 8  # a stride that is known at dispatch only
 RW_BYTES = 2  # an operand index
 DMA_BYTES = 24  # command word, address in HBM, TCM handle
 DMA_TERM_BYTES = 8  # each run-time stride or bound of a DMA descriptor
-WAIT_BYTES = 8
 MESSAGE_BYTES = 24  # command word, TCM handle, the other PE
 
 

@@ -34,7 +34,6 @@ class Expansion:
     at: Place
     scope: Scope = Scope.KERNEL
     dims: dict[str, int] = field(default_factory=dict)
-    scratch_bytes: int = 0
 
     def run(self, primary: TensorHandle | None = None) -> tuple[list[OpSpec], TensorHandle | None]:
         """The ops, and the primary output as whoever takes it sees it (in `primary` where that is given)."""
@@ -131,9 +130,7 @@ class Expansion:
         return self.scratch(spec.name, self.primary_shape(), self.operands[spec.from_dtype].dtype)
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: DType) -> TensorHandle:
-        handle = self.context.new_handle(name, shape, dtype)
-        self.scratch_bytes += handle.nbytes
-        return handle
+        return self.context.new_handle(name, shape, dtype)
 
     def dtype_of(self, name: str) -> DType:
         source = self.recipe.dtypes[name]

@@ -253,7 +253,6 @@ class ErrorValue:
 
 
 BlockLike = Block | IntBlock | PtrBlock | MaskValue
-RunTime = Scalar | Pointer | BlockLike
 Value = (
     Const
     | Scalar
