@@ -65,7 +65,7 @@ def cli() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code of `cli.md`."""
+    """Run the command line; returns 0, 1 where the answer is no, or an exit code of `diagnostics.py`."""
     try:
         result = cli.main(args=None if argv is None else list(argv), prog_name="kernbench", standalone_mode=False)
         if sys.stdout is not None:  # None where the caller closed it

@@ -123,7 +123,8 @@ def builtin(*names: str) -> Callable[[F], F]:
 def micro_op_doc(kind: str, more: str = "") -> str:
     """What a function does that is one micro-op: the words of its table, as a sentence."""
     text = MICRO_OPS[kind].doc
-    starts_with_word = len(text.split()[0].rstrip("'s")) > 1
+    # `x`, `a` or `x's` at the start names an operand and keeps its case
+    starts_with_word = len(text.split()[0].removesuffix("'s")) > 1
     return f"{text[0].upper() if starts_with_word else text[0]}{text[1:]}{more}."
 
 
