@@ -91,8 +91,9 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         code="E_FOREIGN_NAME",
         story="""
             Imports of other packages may stand in a file, so that it can be shared with plain Triton, but a kernel
-            cannot use what comes from them: nothing of them is ever loaded or run. Write what is needed into the
-            file as a helper under `@triton.jit`.
+            cannot use what comes from them: nothing of them is ever loaded or run. Imports of files beside the
+            kernel's, in its package or below a folder above it, are followed. Write what is needed into one of these
+            as a helper under `@triton.jit`.
         """,
         wrong=Kernel(
             """
