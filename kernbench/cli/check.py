@@ -51,13 +51,11 @@ def _rows(found: list[tuple[str, Diagnostic]]) -> list[dict[str, object]]:
 
 
 def _check_file(name: str) -> tuple[int, list[Diagnostic]]:
-    if name == "-":
-        return _stdin()
     file, _, kernel = name.partition("::")
     path = Path(file)
-    if not path.is_file():
+    if name != "-" and not path.is_file():
         return EXIT_USAGE, [Diagnostic("E_INPUT_FILE", f"there is no file `{file}`")]
-    checker, exit_code = _checker(path)
+    checker, exit_code = (_stdin, EXIT_KERNEL) if name == "-" else _checker(path)
     try:
         found = _one_kernel(path, kernel) if kernel and checker is _kernel else checker(path)
     except KernBenchError as error:
@@ -65,15 +63,11 @@ def _check_file(name: str) -> tuple[int, list[Diagnostic]]:
     return (exit_code if any(each.severity == "error" for each in found) else 0), found
 
 
-def _stdin() -> tuple[int, list[Diagnostic]]:
+def _stdin(_: Path) -> list[Diagnostic]:
     from kernbench.compiler.pipeline import front_check
     from kernbench.compiler.source import SourceText
 
-    try:
-        found = front_check(SourceText.from_bytes("<stdin>", sys.stdin.buffer.read()))
-    except KernBenchError as error:
-        return error.exit_code, list(error.diagnostics)
-    return (EXIT_KERNEL if any(each.severity == "error" for each in found) else 0), found
+    return front_check(SourceText.from_bytes("<stdin>", sys.stdin.buffer.read()))
 
 
 def _checker(path: Path) -> tuple[Checker, int]:

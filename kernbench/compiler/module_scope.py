@@ -178,7 +178,6 @@ class ModuleScope:
 
     def read_from_file(self, module: FileValue, name: str, at: Place) -> Value:
         """A member of a file that was imported as a module."""
-        assert isinstance(module.importer, SourceText)
         return self._member_of_file(module.path, module.name, name, module.importer, at)
 
     def _read_elsewhere(self, entry: Elsewhere, at: Place) -> Value:

@@ -15,6 +15,7 @@ from typing import Literal
 
 from kernbench.commands import Affine, IndexExpr, Int, Operand, Reg
 from kernbench.compiler.residual import BlockRef, HbmRef
+from kernbench.compiler.source import SourceText
 from kernbench.dtypes import DType, i1
 
 Shape = tuple[int, ...]
@@ -216,11 +217,11 @@ class ModuleValue:
 
 @dataclass(frozen=True, slots=True)
 class FileValue:
-    """A module that is a file beside the kernel's; `importer` is the source text that imports it."""
+    """A module that is a file beside the kernel's; `importer` is the file that imports it."""
 
     name: str
     path: Path
-    importer: object
+    importer: SourceText
 
 
 @dataclass(frozen=True, slots=True)
