@@ -251,7 +251,7 @@ def _shapes(loop: Loop) -> Iterator[tuple[int, int, int]]:
     """The shapes of tiles: full ones and those at the edges."""
     sizes = []
     for whole, native in zip((loop.m, loop.k, loop.n), loop.native, strict=True):
-        sizes.append(sorted({min(whole, native), whole % native or native} & set(range(1, whole + 1))))
+        sizes.append(sorted(size for size in {min(whole, native), whole % native or native} if size <= whole))
     for m in sizes[0]:
         for k in sizes[1]:
             for n in sizes[2]:

@@ -87,3 +87,12 @@ def test_a_description_of_a_chain_has_no_dma() -> None:
     notes = describe_plan(composite(0, math_op("exp", x, src=x), math_op("neg", x, src=x)), SPEC)
 
     assert [("math", "exp"), ("math", "neg")] == [(note.kind, note.name) for note in notes]
+
+
+def test_a_plan_is_made_as_fast_for_a_product_of_any_depth() -> None:
+    deep = (1 << 40) + 7
+    a, b = hbm(pointer(0), (64, deep), fp16), hbm(pointer(1), (deep, 64), fp16)
+    loop = make_plan((gemm_op(a, b, tcm(0, (64, 64))),), SPEC).loop
+
+    assert loop is not None
+    assert {SPEC.pe_gemm.tile.k, deep % SPEC.pe_gemm.tile.k} == {k for _, k, _ in loop.tiles}
