@@ -133,3 +133,21 @@ def test_a_scalar_takes_colons_in_its_subscript() -> None:
 
     assert [0, 0, 0, 0, 0, 6, 12, 18] == got.tolist()
     assert "E_BAD_SUBSCRIPT" == refused(text.replace("n[:, None]", "n[:]"), {"x_ptr": x, "o_ptr": x, "n": 1}, N=4).code
+
+
+def test_attributes_by_name() -> None:
+    text = """
+    HAS_GATHER = hasattr(tl, "gather")
+    best = getattr(tl, "no_such_function", tl.maximum)
+
+    def k(o_ptr, FUNCTION: tl.constexpr):
+        i = tl.arange(0, 4)
+        tl.device_print(str(FUNCTION) + str(i))
+        if HAS_GATHER and not hasattr(tl, "no_such_function") and hasattr(i, "dtype"):
+            tl.store(o_ptr + i, getattr(tl, FUNCTION)(best(i, 2), 3))
+    """
+    o = np.zeros(4, np.int32)
+
+    assert [2, 2, 2, 3] == run(text, {"o_ptr": o}, FUNCTION="minimum")["o_ptr"].tolist()
+    assert "E_UNKNOWN_NAME" == refused(text, {"o_ptr": o}, FUNCTION="minimun").code
+    assert "E_CALL_ARGUMENTS" == refused(text.replace("(tl, FUNCTION)", "(tl, 3)"), {"o_ptr": o}, FUNCTION="").code

@@ -9,7 +9,7 @@ from kernbench.compiler import operators
 from kernbench.compiler.builtins.maths import maximum, minimum
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.conversions import cast, literal_type
-from kernbench.compiler.faults import fault
+from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.values import (
     TRUE,
     BuiltinValue,
@@ -101,6 +101,33 @@ def isinstance_(call: Call, value: Value, kind: Value) -> Value:
                 "E_OPERAND_TYPE", message, call.at, help=f"they are {', '.join(f'tl.{name}' for name in _KINDS)}"
             )
     return Const(any(_KINDS[one.name](value) for one in kinds if isinstance(one, BuiltinValue)))
+
+
+@builtin("builtins.getattr")
+def getattr_(call: Call, value: Value, name: Value, default: Value | None = None) -> Value:
+    """The attribute that a string names; `default` where there is none."""
+    wanted = call.constant(name, "name")
+    if not isinstance(wanted, str):
+        raise fault("E_CALL_ARGUMENTS", f"`name` of {call.name} must be a string, not {wanted!r}", call.at)
+    try:
+        return call.builder.attribute(value, wanted, call.at)
+    except Fault:
+        if default is None:
+            raise
+        return default
+
+
+@builtin("builtins.hasattr")
+def hasattr_(call: Call, value: Value, name: Value) -> Value:
+    """Whether `getattr` finds something."""
+    missing = TupleValue(())
+    return Const(getattr_(call, value, name, missing) is not missing)
+
+
+@builtin("builtins.str")
+def str_(call: Call, value: Value) -> Value:
+    """A constant as text, for a message; a run-time value as its type."""
+    return Const(str(value.value) if isinstance(value, Const) else type_text(value))
 
 
 @builtin("builtins.int")
