@@ -20,6 +20,7 @@ LEAVES = (
     "dtypes",
     "elementary",
     "message_fields",
+    "message_text",
     "messages",
     "micro_op_check",
     "numerics",

@@ -14,7 +14,8 @@ import pytest
 
 from kernbench.diagnostics import EXIT_INPUT, KernBenchError
 from kernbench.message_fields import fields_of
-from kernbench.messages import PARTS, REQUESTS, Response, read_requests
+from kernbench.message_text import read_requests
+from kernbench.messages import PARTS, REQUESTS, Response
 from tests.test_messages import ALL_FIELDS, SAMPLES, Json, corrupted, launch, paths_of, places, read_back
 
 # One value of each JSON type.

@@ -17,6 +17,7 @@ from kernbench import messages
 from kernbench.diagnostics import EXIT_INPUT, KernBenchError
 from kernbench.dtypes import ALL as ALL_DTYPES
 from kernbench.message_fields import Record, fields_of
+from kernbench.message_text import read_requests, request_from_json, write_requests
 from kernbench.messages import (
     PARTS,
     REQUESTS,
@@ -33,10 +34,7 @@ from kernbench.messages import (
     TensorPAMap,
     TensorShard,
     json_schema,
-    read_requests,
-    request_from_json,
     scalar_carrier,
-    write_requests,
 )
 
 Json = dict[str, Any]

@@ -119,7 +119,7 @@ def _topology(path: Path) -> list[Diagnostic]:
 
 
 def _messages(path: Path) -> list[Diagnostic]:
-    from kernbench.messages import read_requests
+    from kernbench.message_text import read_requests
 
     try:
         read_requests(path.read_text("utf-8"), str(path))

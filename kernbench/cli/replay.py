@@ -40,7 +40,7 @@ def replay(messages: str, topology: str | None, **options: Any) -> int:
     """
     mode = MODES[choose(options["mode"], tuple(MODES), "--mode", "the modes")]
     choose(options["sanitize"], SANITIZE, "--sanitize", "the values")
-    from kernbench.messages import read_requests
+    from kernbench.message_text import read_requests
     from kernbench.sim.engine import GraphEngine, Limits
     from kernbench.sim.topology import load_topology
 

@@ -20,7 +20,7 @@ import yaml
 from kernbench.cli.locate import KernelFile
 from kernbench.cli.output import document, write_file
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, Sink
-from kernbench.messages import write_requests
+from kernbench.message_text import write_requests
 from kernbench.run import Run
 from kernbench.runtime.bench_schema import read_bench_text
 from kernbench.sim.topology_graph import TopologyGraph

@@ -31,7 +31,8 @@ from kernbench.explain.model import (
     clean,
     file_text,
 )
-from kernbench.messages import Completion, read_requests
+from kernbench.message_text import read_requests
+from kernbench.messages import Completion
 from kernbench.runtime.bench import check_bench
 from kernbench.runtime.expressions import ExpressionError, evaluate, parse_expression
 from kernbench.sim.engine import GraphEngine

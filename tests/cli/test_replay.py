@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kernbench.cli.main import main
-from kernbench.messages import MemoryRead, MemoryWrite, Pattern, Response, content_hash, write_requests
+from kernbench.message_text import write_requests
+from kernbench.messages import MemoryRead, MemoryWrite, Pattern, Response, content_hash
 
 FAILING = """\
 import triton

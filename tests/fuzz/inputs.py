@@ -21,7 +21,7 @@ from kernbench.commands import KernelBinary
 from kernbench.compiler.pipeline import CompiledKernel
 from kernbench.data_files import data_dir
 from kernbench.kernel import Kernel
-from kernbench.messages import read_requests, write_requests
+from kernbench.message_text import read_requests, write_requests
 from kernbench.runtime.bench import case_names, check_bench, load_bench
 from kernbench.session import Device, _Arguments, _Launch
 from kernbench.sim.engine import GraphEngine
