@@ -165,7 +165,7 @@ def shown(value: object) -> str:
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes no decimals of integers without measure
-        text = f"a {type(value).__name__} that is too large to write"
+        text = f"a value of type {type(value).__name__} that is too large to write"
     return text if len(text) <= _SHOWN_LETTERS else f"{text[:_SHOWN_LETTERS]}…"
 
 

@@ -51,5 +51,5 @@ def test_a_type_that_is_no_text_is_no_type(value: Any) -> None:
 def test_a_shown_value_is_one_short_line() -> None:
     assert "'a'" == shown("a")
     assert 61 == len(shown("a" * 100))
-    assert "a int that is too large to write" == shown(1 << 50_000)
+    assert "a value of type int that is too large to write" == shown(1 << 50_000)
     assert "\n" not in shown(np.zeros((9, 9)))

@@ -20,7 +20,7 @@ def assume(call: Call, cond: Value) -> Value:
 
 @builtin("gdc_wait", "gdc_launch_dependents")
 def order_of_launches(call: Call) -> Value:
-    """A launch begins when the one before it is complete."""
+    """Nothing: a launch begins when the one before it is complete."""
     return NONE
 
 

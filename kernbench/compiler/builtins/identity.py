@@ -15,10 +15,10 @@ _WORDS: dict[Special, str] = {
     "cube_id": "The number of this PE's cube in its package.",
     "sip_id": "The number of this PE's package.",
     "pe_index": "The index of this PE in the launch.",
-    "num_pes": "The PEs of the launch.",
-    "num_cubes": "The cubes that have PEs of the launch.",
-    "num_sips": "The packages that have PEs of the launch.",
-    "pes_per_cube": "The PEs of a cube.",
+    "num_pes": "How many PEs the launch has.",
+    "num_cubes": "How many cubes have PEs of the launch.",
+    "num_sips": "How many packages have PEs of the launch.",
+    "pes_per_cube": "How many PEs a cube has.",
 }
 assert set(_WORDS) == {word for word in get_args(Special) if not word[-1].isdigit()}
 
@@ -31,7 +31,7 @@ def program_id(call: Call, axis: Value = ZERO) -> Value:
 
 @builtin("num_programs")
 def num_programs(call: Call, axis: Value = ZERO) -> Value:
-    """The programs along an axis of the grid."""
+    """How many programs there are along an axis of the grid."""
     return call.builder.special(_of_axis(call, axis, ("num_programs_0", "num_programs_1", "num_programs_2")))
 
 

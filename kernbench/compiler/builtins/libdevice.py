@@ -5,6 +5,7 @@ A name ends up in both modules, since Triton's releases moved them about. Does n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from kernbench.compiler.arithmetic import arithmetic, elementwise
@@ -49,6 +50,7 @@ _PAIRS = {
     "sub_rn": "sub",
     "mul_rn": "mul",
 }
+_OF_PAIR = {"a": "x", "b": "y"}  # what the table calls the operands, and what the functions do
 _TESTS = {"isinf": "isinf", "isfinite": "isfinite", "finitef": "isfinite", "isfinited": "isfinite"}
 _COUNTS = ("popc", "clz", "ffs")  # of bits; their results are int32
 # Rounds a float to an integer: the rounding, and the type.
@@ -99,7 +101,8 @@ def _pair_function(kind: str) -> Function:
             raise fault("E_OPERAND_TYPE", message, call.at, help=help)
         return arithmetic(call.builder, kind, values[0], values[1], dtype, call.at)
 
-    return _described(function, micro_op_doc(kind, ", in the type of its floats"))
+    doc = micro_op_doc(kind, ", in the type of its floats")
+    return _described(function, re.sub(r"(?<![a-z])[ab](?![a-z])", lambda operand: _OF_PAIR[operand[0]], doc))
 
 
 def _test_function(kind: str) -> Function:

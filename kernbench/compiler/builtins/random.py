@@ -56,7 +56,7 @@ def philox_impl(
 
 @builtin("philox")
 def philox(call: Call, seed: Value, c0: Value, c1: Value, c2: Value, c3: Value, n_rounds: Value = _ROUNDS) -> Value:
-    """The seed is the key; the counters are taken as words of their own width."""
+    """Four blocks of random words; the seed is the key, the counters are words of their own width."""
     builder, at = call.builder, call.at
     wide = cast(builder, to_runtime(builder, seed, at), u64, at)
     counters = [to_runtime(builder, value, at) for value in (c0, c1, c2, c3)]
@@ -106,20 +106,20 @@ def uint_to_uniform_float(call: Call, x: Value) -> Value:
 
 @builtin("rand")
 def rand(call: Call, seed: Value, offset: Value, n_rounds: Value = _ROUNDS) -> Value:
-    """Random fp32 numbers of [0, 1) for a seed and a block of offsets."""
+    """Random fp32 numbers in [0, 1) for a seed and a block of offsets."""
     return uint_to_uniform_float(call, randint(call, seed, offset, n_rounds))
 
 
 @builtin("rand4x")
 def rand4x(call: Call, seed: Value, offsets: Value, n_rounds: Value = _ROUNDS) -> Value:
-    """Four blocks of random fp32 numbers of [0, 1)."""
+    """Four blocks of random fp32 numbers in [0, 1)."""
     words = _items(randint4x(call, seed, offsets, n_rounds))
     return TupleValue(tuple(uint_to_uniform_float(call, word) for word in words))
 
 
 @builtin("pair_uniform_to_normal")
 def pair_uniform_to_normal(call: Call, u1: Value, u2: Value) -> Value:
-    """Box and Muller's transform."""
+    """Two normal numbers of two uniform ones, by the Box-Muller transform."""
     builder, at = call.builder, call.at
     logarithm = elementwise(builder, "log", (maximum(call, Const(1.0e-7), u1),), fp32, at)
     radius = elementwise(builder, "sqrt", (_op(call, "*", Const(-2.0), logarithm),), fp32, at)

@@ -29,7 +29,7 @@ from kernbench.dtypes import DType, bf16, fp32, i32, u32
 
 @builtin("sum")
 def sum_(call: Call, input: Value, axis: Value = NONE, keep_dims: Value = FALSE, dtype: Value = NONE) -> Value:
-    """Integers under 32 bits are summed in 32 bits, bf16 in fp32."""
+    """The sum along an axis, or of all; integers under 32 bits are summed in 32 bits, bf16 in fp32."""
     have = _element(call, input)
     target = call.element(dtype) if dtype != NONE else sum_type(have)
     return reduced(call, "rsum", cast(call.builder, input, target, call.at), axis, keep_dims)

@@ -123,8 +123,9 @@ def builtin(*names: str) -> Callable[[F], F]:
 def micro_op_doc(kind: str, more: str = "") -> str:
     """What a function does that is one micro-op: the words of its table, as a sentence."""
     text = MICRO_OPS[kind].doc
-    # `x`, `a` or `x's` at the start names an operand and keeps its case
-    starts_with_word = len(text.split()[0].removesuffix("'s")) > 1
+    # an operand or a formula at the start keeps its case
+    first = text.split()[0]
+    starts_with_word = first.isalpha() and len(first) > 1
     return f"{text[0].upper() if starts_with_word else text[0]}{text[1:]}{more}."
 
 

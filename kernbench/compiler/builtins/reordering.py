@@ -52,7 +52,7 @@ def _alike(call: Call, a: Value, b: Value) -> tuple[Value, Value, Shape]:
 
 @builtin("join")
 def join(call: Call, a: Value, b: Value) -> Value:
-    """Along a new last axis of 2."""
+    """Two blocks side by side along a new last axis of 2."""
     x, y, shape = _alike(call, a, b)
     if not shape:
         x, y = (broadcast(call.builder, _scalar(call, value), (1,), call.at) for value in (x, y))
@@ -88,7 +88,7 @@ def interleave(call: Call, a: Value, b: Value) -> Value:
 
 @builtin("cat")
 def cat(call: Call, input: Value, other: Value, can_reorder: Value = FALSE, dim: Value = ZERO) -> Value:
-    """One behind the other. Elements keep their order, which `can_reorder` allows too."""
+    """One block behind the other along an axis. Elements keep their order, which `can_reorder` allows too."""
     axis = axis_of(call, dim, block_of(call, input))
     shapes = [shape_of(block_of(call, value, name)) for value, name in ((input, "input"), (other, "other"))]
     rests = [(*shape[:axis], *shape[axis + 1 :]) for shape in shapes]

@@ -206,7 +206,7 @@ def without_bf16(call: Call, value: Value) -> Value:
 
 @builtin("argmax")
 def argmax(call: Call, input: Value, axis: Value, tie_break_left: Value = TRUE, keep_dims: Value = FALSE) -> Value:
-    """The place of the largest. The first of equals, which `tie_break_left=False` allows too."""
+    """The place of the largest, the first of equals, which `tie_break_left=False` allows too."""
     return reduced(call, "argmax", block_of(call, input), axis, keep_dims, i32)
 
 

@@ -80,7 +80,7 @@ def _permute(call: Call, input: Value, order: tuple[int, ...]) -> Value:
 
 @builtin("reshape", "view")
 def reshape(call: Call, input: Value, *shape: Value, can_reorder: Value | None = None) -> Value:
-    """Elements keep their order, which `can_reorder` allows too."""
+    """The elements in another shape. They keep their order, which `can_reorder` allows too."""
     if not is_block(input):
         raise fault("E_BLOCK_EXPECTED", f"{call.name} takes a block, {type_text(input)} is given", call.at)
     extents = shapes.check_shape(_shape(call, shape), call.at, power_of_two=False)

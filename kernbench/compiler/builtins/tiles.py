@@ -45,7 +45,7 @@ _NAN = Const(float("nan"))
 def make_block_ptr(
     call: Call, base: Value, shape: Value, strides: Value, offsets: Value, block_shape: Value, order: Value = NONE
 ) -> Value:
-    """`order` says how the tensor lies in memory, which the strides say too."""
+    """A tile of a tensor in memory. `order` says how the tensor lies there, which the strides say too."""
     made = _make(call, "block pointer", base, shape, strides, block_shape, "zero")
     return _at(made, _scalars(call, offsets, "offsets", i32, len(made.block_shape)))
 

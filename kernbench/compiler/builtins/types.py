@@ -38,6 +38,17 @@ def _is(wanted: DType) -> Question:
 _QUESTIONS |= {f"is_fp{dtype.bits}": _is(dtype) for dtype in ALL if dtype.name in ("fp16", "fp32", "fp64")}
 _QUESTIONS |= {f"is_{dtype.triton}": _is(dtype) for dtype in ALL if dtype.is_int}
 
+_FAMILIES = {  # the questions that ask for more than one type
+    "floating": "a float",
+    "standard_floating": "a float of 16 bits or more",
+    "int": "an integer",
+    "int_signed": "a signed integer",
+    "int_unsigned": "an unsigned integer or a bool",
+    "bool": "int1",
+    "fp8": "a float of 8 bits",
+    "ptr": "that of a pointer",
+    "block": "that of a block",
+}
 TYPE_METHODS = (*_QUESTIONS, "get_block_shapes")
 
 
@@ -49,7 +60,8 @@ def _register_question(name: str, question: Question) -> None:
             return Const(question(dtype.dtype))
         return Const(name == ("is_ptr" if isinstance(dtype.dtype, PointerType) else "is_block"))
 
-    ask.__doc__ = f"Whether a type is {name.removeprefix('is_').replace('_', ' ')}, when the kernel is compiled."
+    word = name.removeprefix("is_")
+    ask.__doc__ = f"Whether a type is {_FAMILIES.get(word, word)}; known when the kernel is compiled."
 
 
 for _name, _question in _QUESTIONS.items():
