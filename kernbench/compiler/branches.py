@@ -13,6 +13,7 @@ from kernbench.commands import Operand, ScalarOp
 from kernbench.compiler import ast
 from kernbench.compiler.faults import fault
 from kernbench.compiler.frame import Frame
+from kernbench.compiler.lanewise import run_lanewise, select
 from kernbench.compiler.residual import IfRegion, Instr, Place
 from kernbench.compiler.scope import Binding, Content, Scope, Unusable
 from kernbench.compiler.unify import BranchJoin, same
@@ -31,7 +32,11 @@ class Walked:
 
 
 def run_if(frame: Frame, node: ast.If) -> None:
-    condition = frame.builder.truth(frame.evaluate(node.test), frame.at(node.test.span))
+    test = frame.evaluate(node.test)
+    if frame.lanewise and is_block(test):
+        run_lanewise(frame, node, test)
+        return
+    condition = frame.builder.truth(test, frame.at(node.test.span))
     if isinstance(condition, bool):
         frame.run(node.body if condition else node.orelse)
         return
@@ -139,6 +144,9 @@ def _join_contents(join: BranchJoin, name: str, a: Binding, b: Binding) -> Conte
 
 def evaluate_ternary(frame: Frame, node: ast.Ternary) -> Value:
     test = frame.evaluate(node.test)
+    if frame.lanewise and is_block(test):
+        a, b = frame.evaluate_all((node.body, node.orelse))
+        return select(frame, test, a, b, frame.at(node.span))
     condition = frame.builder.truth(test, frame.at(node.test.span))
     if isinstance(condition, bool):
         return frame.evaluate(node.body if condition else node.orelse)

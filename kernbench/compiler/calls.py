@@ -61,12 +61,12 @@ def _apply(frame: Frame, node: ast.Call, counter: count[int], function: Value, a
     """A function that a builtin was given (the `combine_fn` of a reduction), each time in a walk of its own."""
     if not isinstance(function, FunctionValue):
         return frame.builder.call_builtin(function, args, {}, frame.at(node.span))
-    path = frame.path
-    frame.path = (*path, next(counter))
+    path, lanewise = frame.path, frame.lanewise
+    frame.path, frame.lanewise = (*path, next(counter)), True
     try:
         return inline(frame, node, function, args, {})
     finally:
-        frame.path = path
+        frame.path, frame.lanewise = path, lanewise
 
 
 def _blame_argument(wrong: Fault, node: ast.Call, values: tuple[Value, ...]) -> None:
@@ -121,6 +121,7 @@ def inline(
         path=(*frame.path, node),
         active=(*frame.active, definition),
         scope=scope,
+        lanewise=frame.lanewise,
     )
     value = evaluate_body(callee, at)
     _take_written(frame, node, callee)

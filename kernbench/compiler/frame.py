@@ -111,6 +111,10 @@ class Frame:
     results: tuple[str, ...] = ()  # parameters whose blocks come out of the body beside its value
     depth: int = 0  # run-time regions of this function around the statement
     terminated: bool = False  # what follows in this path is never reached
+    lanewise: bool = False  # the function is written for one element and walked with blocks of them
+    returned: list[tuple[Value, bool, Value]] = field(
+        default_factory=list
+    )  # there: where, and which way, what came out
 
     @property
     def builder(self) -> Builder:

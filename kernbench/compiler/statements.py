@@ -13,6 +13,7 @@ from kernbench.compiler import ast
 from kernbench.compiler.branches import run_if
 from kernbench.compiler.faults import fault
 from kernbench.compiler.frame import Frame
+from kernbench.compiler.lanewise import with_earlier_returns
 from kernbench.compiler.loops import run_for, run_while
 from kernbench.compiler.residual import (
     AssertScalar,
@@ -235,6 +236,7 @@ def _freed(name: str, binding: Binding, node: ast.With) -> Unusable:
 def run_return(frame: Frame, node: ast.Return) -> None:
     at, returns = frame.at(node.span), frame.returns
     value = frame.evaluate(node.value) if node.value is not None else NONE
+    value = with_earlier_returns(frame, value, at)
     frame.terminated = True
     if frame.depth == 0 and returns.label is None:
         returns.value = value

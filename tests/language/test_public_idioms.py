@@ -151,3 +151,52 @@ def test_attributes_by_name() -> None:
     assert [2, 2, 2, 3] == run(text, {"o_ptr": o}, FUNCTION="minimum")["o_ptr"].tolist()
     assert "E_UNKNOWN_NAME" == refused(text, {"o_ptr": o}, FUNCTION="minimun").code
     assert "E_CALL_ARGUMENTS" == refused(text.replace("(tl, FUNCTION)", "(tl, 3)"), {"o_ptr": o}, FUNCTION="").code
+
+
+COMBINES = {
+    "returns": "if abs(a) >= abs(b):\n    return a\nelse:\n    return b",
+    "names": "big = a\nif tl.abs(b) > tl.abs(a):\n    big = b\nreturn big",
+    "nested": "if tl.abs(a) > tl.abs(b):\n    return a\nelif tl.abs(a) < tl.abs(b):\n    return b\nelse:\n    return a",
+    "first": "if abs(a) >= abs(b):\n    return a\nreturn b",
+    "second": "if abs(a) >= abs(b):\n    big = a\nelse:\n    return b\nreturn big",
+    "inner": "if a > 0:\n    if abs(b) > a:\n        return b\n    return a\nreturn b if abs(b) > abs(a) else a",
+    "ternary": "return a if tl.abs(a) >= tl.abs(b) else b",
+}
+
+
+@pytest.mark.parametrize("body", COMBINES.values(), ids=COMBINES)
+def test_the_function_of_a_reduction_may_branch_on_its_elements(body: str) -> None:
+    lines = "".join(
+        f"        {line}\n" for line in body.replace("abs(", "tl.abs(").replace("tl.tl.", "tl.").splitlines()
+    )
+    text = f"""
+    def further(a, b):
+{lines}
+    def k(x_ptr, o_ptr, s_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        x = tl.load(x_ptr + i[:, None] * N + i[None, :])
+        tl.store(o_ptr + i, tl.reduce(x, 1, further))
+        tl.store(s_ptr + i[:, None] * N + i[None, :], tl.associative_scan(x, 1, further))
+    """
+    x = np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32)
+
+    got = run(text, {"x_ptr": x, "o_ptr": np.zeros(8, np.float32), "s_ptr": np.zeros((8, 8), np.float32)}, N=8)
+
+    scan = np.stack([x[np.arange(8), np.abs(x[:, : n + 1]).argmax(1)] for n in range(8)], axis=1)
+    np.testing.assert_array_equal(scan[:, -1], got["o_ptr"])
+    np.testing.assert_array_equal(scan, got["s_ptr"])
+
+
+def test_a_branch_that_some_elements_leave_is_refused() -> None:
+    text = """
+    def first(a, b):
+        if a > 0:
+            if a > b:
+                return a
+        return b
+
+    def k(o_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        tl.store(o_ptr, tl.reduce(i * 2.0, 0, first))
+    """
+    assert "E_UNSUPPORTED_VALUE" == refused(text, {"o_ptr": np.zeros(1, np.float32)}, N=4).code
