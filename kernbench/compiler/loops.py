@@ -127,9 +127,16 @@ def _static_trips(frame: Frame, node: ast.For, iterated: Range) -> range:
     return range(*numbers)
 
 
+def _count(trips: range | tuple[Value, ...]) -> int:
+    """How many there are; Python has no `len` of ranges beyond 64 bits."""
+    if isinstance(trips, range):
+        return max(0, -((trips.start - trips.stop) // trips.step))
+    return len(trips)
+
+
 def _unroll(frame: Frame, node: ast.For, trips: range | tuple[Value, ...]) -> None:
-    if len(trips) > MAX_UNROLL:
-        message = f"the loop unrolls to {len(trips)} trips, at most {MAX_UNROLL} are allowed"
+    if (count := _count(trips)) > MAX_UNROLL:
+        message = f"the loop unrolls to {count} trips, at most {MAX_UNROLL} are allowed"
         advice = "use `range`, which stays a loop"
         raise fault("E_UNROLL_TOO_LARGE", message, frame.at(node.iter.span), "this range", help=advice)
     path = frame.path

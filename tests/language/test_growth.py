@@ -40,3 +40,19 @@ def test_texts_have_a_measure(grown: str) -> None:
     text = f"{HEAD}    t = 'ab'\n    for _ in tl.static_range(60):\n        t = {grown}\n    tl.store(x_ptr, 1.0)\n"
 
     assert "E_CONSTANT_ARITHMETIC" == refused(text, X).code
+
+
+@pytest.mark.parametrize(
+    "bounds", ["1 << 70", "-(1 << 70), 1 << 70, 3", "1 << 70, 0, -1", "1 << 70, (1 << 70) + 1025", "0, 1 << 63"]
+)
+def test_unrolled_trips_are_counted_however_many_they_are(bounds: str) -> None:
+    text = f"{HEAD}    for _ in tl.static_range({bounds}):\n        tl.store(x_ptr, 1.0)\n"
+
+    assert "E_UNROLL_TOO_LARGE" == refused(text, X).code
+
+
+@pytest.mark.parametrize("bounds", ["0", "5, 1", "1, 6", "0, 7, 3", "6, 0, -2", "1 << 70, (1 << 70) + 2", "0, 5, -1"])
+def test_unrolled_trips_are_those_of_the_range(bounds: str) -> None:
+    text = f"{HEAD}    c = 0\n    for _ in tl.static_range({bounds}):\n        c += 1\n    tl.store(x_ptr, c)\n"
+
+    assert len(list(range(*eval(bounds + ",")))) == run(text, X)["x_ptr"][0]
