@@ -199,7 +199,7 @@ def _loop_operands(frame: Frame, node: ast.For, bounds: Range) -> tuple[Operand,
 def _runs_at_least_once(bounds: Range) -> bool:
     numbers = [_known_int(value) for value in (bounds.start, bounds.stop, bounds.step)]
     start, stop, step = numbers
-    return start is not None and stop is not None and step is not None and len(range(start, stop, step)) > 0
+    return start is not None and stop is not None and step is not None and bool(range(start, stop, step))
 
 
 def _until_stable(
