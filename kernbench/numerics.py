@@ -452,16 +452,34 @@ def evaluate(kind: str, args: Sequence[Any], out: DType, extra: Mapping[str, Any
 
     Operands broadcast as NumPy's do. `extra` holds the micro-op's attributes.
     """
+    with quiet():
+        return evaluate_quietly(kind, args, out, extra)
+
+
+def quiet() -> np.errstate:
+    """Devices do not tell of overflows, zero divisors and the like. Entering this costs as much as a small block."""
+    return np.errstate(all="ignore")
+
+
+def evaluate_quietly(kind: str, args: Sequence[Any], out: DType, extra: Mapping[str, Any] = _NO_EXTRA) -> Any:
+    """`evaluate` for those who are `quiet` already."""
     op = MICRO_OPS[kind]
     if kind in _CONVERSIONS:
         return _CONVERSIONS[kind](args[0], out)
-    with np.errstate(all="ignore"):
-        if op.whole:
-            return cast(op.function(*(np.asarray(arg) for arg in args), extra), out)
-        operands = _in_compute_type(args, out, op.boolean)
-        if kind in _MODULO_2 and all(array.dtype == np.bool_ for array in operands):
-            op = MICRO_OPS[_MODULO_2[kind]]
-        return cast(op.function(*operands, extra), out)
+    if op.whole:
+        return cast(op.function(*(np.asarray(arg) for arg in args), extra), out)
+    operands = args if out is not fp64 and _are_fp32(args) else _in_compute_type(args, out, op.boolean)
+    if kind in _MODULO_2 and all(array.dtype == np.bool_ for array in operands):
+        op = MICRO_OPS[_MODULO_2[kind]]
+    return cast(op.function(*operands, extra), out)
+
+
+def _are_fp32(args: Sequence[Any]) -> bool:
+    """Arrays that are in the type they compute in: the usual case, told at once."""
+    return all(type(arg) is np.ndarray and arg.dtype is _FP32 for arg in args)
+
+
+_FP32 = fp32.numpy
 
 
 def _in_compute_type(args: Sequence[Any], out: DType, boolean: bool) -> list[Any]:

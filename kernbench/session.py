@@ -52,7 +52,7 @@ from kernbench.runtime.placement import (
     told_of,
 )
 from kernbench.runtime.tensor import Array, HostTensor, host_tensor
-from kernbench.sim.engine import GraphEngine, Limits
+from kernbench.sim.engine import GraphEngine, Limits, without_garbage_collection
 from kernbench.sim.host_request import Handle
 from kernbench.sim.launch_context import Mode, Sanitize
 from kernbench.sim.topology import load_topology
@@ -284,9 +284,10 @@ class _Launch:
         found: list[Diagnostic] = [*self.kernel.remarks, *self.compiled.diagnostics]
         exit_code = EXIT_SIMULATION
         try:
-            self._upload()
-            self._launch(found)
-            self._read_back(found)
+            with without_garbage_collection():
+                self._upload()
+                self._launch(found)
+                self._read_back(found)
         except KernBenchError as wrong:  # a request that failed, or a tensor without room
             failed_launch = any(each.severity == "error" for each in found)
             exit_code = EXIT_SIMULATION if failed_launch else wrong.exit_code

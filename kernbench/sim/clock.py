@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Any, Protocol
 
 import simpy
-from simpy.events import NORMAL, Event
+from simpy.events import NORMAL
 
 
 class Server(Protocol):
@@ -26,20 +26,14 @@ class Server(Protocol):
     def decide(self) -> None: ...
 
 
-class _Call(Event):
-    """An event that is triggered when made and runs one function."""
+class _Call:
+    """What stands in SimPy's queue for a function to run; the loop below runs it, SimPy's `step` runs its own."""
 
-    def __init__(self, env: simpy.Environment, fn: Callable[..., object], args: tuple[Any, ...]) -> None:
-        # Event.__init__ is inlined: this is the most frequent object of a run.
-        self.env = env
-        self.callbacks = [self._run]
-        self._value = None
-        self._ok = True
-        self._fn = fn
-        self._args = args
+    __slots__ = ("args", "fn")
 
-    def _run(self, _: Event) -> None:
-        self._fn(*self._args)
+    def __init__(self, fn: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.fn = fn
+        self.args = args
 
 
 class Clock:
@@ -62,13 +56,13 @@ class Clock:
         env = self.env
         delay_ps = t_ps - env._now
         assert delay_ps >= 0 and type(delay_ps) is int, f"a delay of {delay_ps!r} ps"
-        env.schedule(_Call(env, fn, args), NORMAL, delay_ps)
+        heappush(env._queue, (t_ps, NORMAL, next(env._eid), _Call(fn, args)))  # type: ignore[misc]
 
     def call_after(self, delay_ps: int, fn: Callable[..., object], *args: Any) -> None:
         """Run `fn(*args)` after `delay_ps`; with 0 still later in this instant, never at once."""
         assert delay_ps >= 0 and type(delay_ps) is int, f"a delay of {delay_ps!r} ps"
         env = self.env
-        env.schedule(_Call(env, fn, args), NORMAL, delay_ps)
+        heappush(env._queue, (env._now + delay_ps, NORMAL, next(env._eid), _Call(fn, args)))  # type: ignore[misc]
 
     def defer(self, server: Server, order_key: tuple[int, ...] = ()) -> None:
         """Let `server.decide()` run once, after the last callback of this instant.
@@ -88,7 +82,7 @@ class Clock:
         Events due exactly at `until_ps` do run; time then stands at `until_ps`, or at the last event where nothing is
         left. `max_events` returns early, at the end of an instant, so that a caller can look at limits of its own.
         """
-        env, dirty, marked, step = self.env, self._dirty, self._marked, self.env.step
+        env, dirty, marked, step = self.env, self._dirty, self._marked, self._step
         queue = env._queue  # looked at for every event, so a call of `peek` each would be felt
         last = float("inf") if until_ps is None else until_ps
         left = -1 if max_events is None else max_events
@@ -102,15 +96,20 @@ class Clock:
                 break
             if left == 0 and queue[0][0] > env._now:
                 return False
-            if type(queue[0][3]) is _Call:  # all but those of processes; `step` does the same, with a list of callbacks
-                env._now, _, _, call = heappop(queue)
-                call._fn(*call._args)  # type: ignore[attr-defined]
-            else:
-                step()
+            step()
             left -= left > 0
         if queue and until_ps is not None and env.now < until_ps:
             env.run(until=until_ps)
         return not queue
+
+    def _step(self) -> None:
+        env = self.env
+        call: object = env._queue[0][3]
+        if type(call) is _Call:
+            env._now = heappop(env._queue)[0]
+            call.fn(*call.args)
+        else:
+            env.step()
 
     def run_before(self, t_ps: int, place: tuple[int, tuple[int, ...]]) -> None:
         """Step until the server at `place` (topology index, order key) would decide at `t_ps`."""
@@ -124,7 +123,7 @@ class Clock:
                 self._marked.discard(id(server))
                 server.decide()
             elif queue and queue[0][0] <= t_ps:
-                env.step()
+                self._step()
             else:
                 break
 
@@ -132,6 +131,6 @@ class Clock:
         """Let what is left to happen here happen on `other`, in the same order."""
         for t_ps, _, _, call in sorted(self.env._queue):
             assert isinstance(call, _Call)
-            other.call_at(int(t_ps), call._fn, *call._args)
+            other.call_at(int(t_ps), call.fn, *call.args)
         for _, order_key, _, server in sorted(self._dirty, key=lambda entry: entry[:3]):
             other.defer(server, order_key)

@@ -171,8 +171,7 @@ class CompositeValues:
         if j % loop.counts[1] == 0:
             self._accumulators[output] = product
         else:
-            with np.errstate(all="ignore"):
-                self._accumulators[output] = self._accumulators[output] + product
+            self._accumulators[output] = self._accumulators[output] + product
 
     def run_partial(self, ops: Sequence[int], loop: Loop, j: int) -> None:
         if not self.unknown:

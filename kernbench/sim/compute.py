@@ -175,7 +175,7 @@ def run_op(
     """Evaluate one op. Gives the new accumulator where the op writes that, else None."""
     op = bound.op
     values = [_value(arg, scalar, views, tile, acc) for arg, scalar in zip(op.args, bound.scalars, strict=True)]
-    result = numerics.evaluate(op.kind, values, op.dtype, bound.extra)
+    result = numerics.evaluate_quietly(op.kind, values, op.dtype, bound.extra)
     if op.out.view == ACC:
         assert acc is not None
         return result if result.shape == acc.shape else np.broadcast_to(_fit(result, acc.shape), acc.shape)

@@ -46,9 +46,9 @@ class DmaForm:
     result of an atomic last."""
 
     __slots__ = (
-        "_addresses", "_footprints", "_known_footprints", "_other", "access", "blocks", "command", "compare", "index",
-        "is_read", "lazy", "mask", "name", "name_id", "other", "params_id", "result", "src_id", "static", "template",
-        "used",
+        "_addresses", "_footprints", "_known_footprints", "_other", "_strides", "access", "blocks", "command",
+        "compare", "index", "is_read", "lazy", "mask", "name", "name_id", "other", "params_id", "result", "src_id",
+        "static", "template", "used",
     )  # fmt: skip
 
     def __init__(self, template: Template, context: FormContext) -> None:
@@ -72,6 +72,8 @@ class DmaForm:
         self.src_id = context.place(template.span)
         self.params_id = context.log.intern_params({"template": template.id})
         self.access = AccessForm(template.access, self.lazy or isinstance(template, Atomic), context.taint)
+        fixed = all(type(stride) is int for block in self.blocks for stride in block.strides)
+        self._strides = [_static_strides(block) for block in self.blocks] if fixed else None
         self._addresses = tuple_reader([block.address for block in self.blocks])
         self._footprints = context.footprints
         self._known_footprints: dict[tuple[int, ...], Footprint] = {}
@@ -88,7 +90,7 @@ class DmaForm:
         command.moves_values = parts.computes or self.static
         if command.moves_values:
             command.other = self._other(registers) if self._other is not None else None
-            command.strides = [affine_ints(block.strides, registers) for block in self.blocks]
+            command.strides = self._strides or [affine_ints(block.strides, registers) for block in self.blocks]
         if self.lazy:
             command.late = (list(registers), windows)
             command.touch(whole_window(self.access.window(registers, windows)))

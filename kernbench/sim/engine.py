@@ -26,6 +26,7 @@ from threadpoolctl import ThreadpoolController
 
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError
 from kernbench.messages import KernelLaunch, MemoryRead, MemoryWrite
+from kernbench.numerics import quiet
 from kernbench.sim.device import Device, MakePe
 from kernbench.sim.device_messages import PeDmaMsg
 from kernbench.sim.errors import error
@@ -276,7 +277,7 @@ class GraphEngine:
         Every request is complete then. An interrupt from the keyboard leaves what happened so far readable.
         """
         started = time.monotonic()
-        with _no_garbage_collection(), _one_thread_for_products():
+        with without_garbage_collection(), _one_thread_for_products(), quiet():
             while self._stopped is None:
                 if self._step():
                     if not self._open:
@@ -355,7 +356,7 @@ def _symbols(launch: KernelLaunch, buffers: Mapping[str, Buffer]) -> bytes:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """A run makes many small objects and few cycles; collecting them is a third of its cost."""
     enabled = gc.isenabled()
     gc.disable()

@@ -3,6 +3,9 @@
 A flow occupies all its pools from its start until it has drained. Flows share pools max-min fairly. Rates change
 only where a flow starts or ends, once an instant, and only pools whose level this can change are looked at.
 
+A flow that has its pools to itself is booked to its end; only where another flow comes over one of them does it take
+part in the sharing, as if it always had.
+
 Flows that a full pool limits have one rate, so they are one stream, and a new rate costs the same for two of them as
 for two hundred. A class of flows (those over the same pools) moves to another stream where another pool limits it.
 
@@ -56,6 +59,8 @@ class Network:
         self._streams = [Stream(pool.index) for pool in graph.pools]  # of the flows that each pool limits
         self._classes: dict[tuple[tuple[int, ...], tuple[Weight, ...] | None], FlowClass] = {}
         self._changed: list[FlowClass] = []
+        self._alone: list[Flow | None] = [None] * len(graph.pools)  # by pool: the flow that has it to itself
+        self._arriving: dict[Channel, None] = {}  # pools of flows that started in this instant and share
         self._wakes: list[tuple[int, int]] = []  # (time, stream), outdated ones too
         self._alarm = -1  # the time of the event that wakes this network; -1: there is none
         self._touched: dict[int, None] = {}  # streams that lost or got flows or rates in this instant
@@ -97,10 +102,58 @@ class Network:
             return
         name = pools, weights
         flow_class = self._classes.get(name) or self._new_class(name)
-        flow_class.fresh.append(Flow(flow_class, nbytes, key, done, self.clock.now))
-        flow_class.count += 1
+        flow = Flow(flow_class, nbytes, key, done, self.clock.now)
+        if self._make_alone(flow):
+            flow_class.count += 1
+            self.clock.call_at(flow.due_alone(), self._end_alone, flow)
+        else:
+            flow_class.fresh.append(flow)
+            flow_class.count += 1
+            self._change(flow_class)
         flow_class.bytes_in += nbytes
-        self._change(flow_class)
+
+    # A flow by itself
+
+    def _make_alone(self, flow: Flow) -> bool:
+        """Give a flow its pools if nobody is on them; else let those that have one of them to themselves share it."""
+        alone, arriving = self._alone, self._arriving
+        channels = flow.flow_class.channels
+        free = True
+        for channel in channels:
+            other = alone[channel.index]
+            if other is not None:
+                self._share(other)
+            if channel.demands or channel in arriving:
+                free = False
+        if free:
+            flow.is_alone = True
+            for channel in channels:
+                alone[channel.index] = flow
+        else:
+            arriving.update(dict.fromkeys(channels))
+        return free
+
+    def _share(self, flow: Flow) -> None:
+        """Let a flow take part in the sharing from now on, with what it has moved since its start."""
+        flow.is_alone = False
+        flow_class = flow.flow_class
+        for channel in flow_class.channels:
+            self._alone[channel.index] = None
+        self._settle([flow_class], self.clock.now, self._touched)
+        flow_class.flows[flow] = None
+        self._streams[flow_class.limiter.index].add(flow)
+        self._touched[flow_class.limiter.index] = None
+
+    def _end_alone(self, flow: Flow) -> None:
+        if not flow.is_alone:
+            return  # it has shared since
+        flow_class = flow.flow_class
+        for channel in flow_class.channels:
+            self._alone[channel.index] = None
+        flow_class.count -= 1
+        flow_class.bytes_out += flow.nbytes
+        self._retire(flow_class)
+        flow.done()
 
     # What runs and tests look at
 
@@ -135,6 +188,7 @@ class Network:
         now = self.clock.now
         changed, self._changed = self._changed, []
         touched, self._touched = self._touched, {}
+        self._arriving.clear()
         self._settle([flow_class for flow_class in changed if flow_class.count != flow_class.solved], now, touched)
         for flow_class in changed:
             flow_class.changed = False

@@ -109,9 +109,14 @@ class PeScheduler:
     # ----------------------------------------------------------------- issue
 
     def decide(self) -> None:
-        self._issue_dmas(self._reads, self._dma.read)
-        self._issue_dmas(self._writes, self._dma.write)
-        self._issue_dmas(self._sends, self._ipcq.sends)
+        if self._reads:
+            self._issue_dmas(self._reads, self._dma.read)
+        if self._writes:
+            self._issue_dmas(self._writes, self._dma.write)
+        if self._sends:
+            self._issue_dmas(self._sends, self._ipcq.sends)
+        if not self._composites:
+            return
         if self._issue == "in_order":
             self._issue_in_order()
         else:
@@ -188,7 +193,8 @@ class PeScheduler:
                 waiter.conflicts -= 1
             else:
                 waiter.older -= 1
-        self._clock.defer(self)
+        if self._room < self._depth:  # some have not issued
+            self._clock.defer(self)
         self._owner.changed()
 
     def failed(self, command: Command, fault: DeviceFault) -> None:

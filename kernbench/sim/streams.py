@@ -20,14 +20,23 @@ _MAX_DENOMINATOR_BITS = 64
 Entry = tuple[int, tuple[Any, ...], int, "Flow"]  # (units or ps, key, serial, flow)
 
 
-class FlowClass(Demand):
-    """All flows with the same pools and weights; they all have the same rate."""
+def usable(rate: Rate) -> Rate:
+    """The rate at which flows move: one whose denominator is too long is rounded down."""
+    if rate[1].bit_length() > _MAX_DENOMINATOR_BITS:
+        return Fraction((rate[0] << UNIT_BITS) // rate[1], 1 << UNIT_BITS).as_integer_ratio()
+    return rate
 
-    __slots__ = ("bytes_in", "bytes_out", "changed", "flows", "fresh", "name")
+
+class FlowClass(Demand):
+    """All flows with the same pools and weights; they all have the same rate. `alone` is that of one by itself."""
+
+    __slots__ = ("alone", "bytes_in", "bytes_out", "changed", "channels", "flows", "fresh", "name")
 
     def __init__(self, name: tuple[Any, ...], uses: dict[Channel, Weight]) -> None:
         super().__init__(uses)
         self.name = name  # its pools and weights
+        self.channels = tuple(uses)
+        self.alone = usable(min(Fraction(channel.cap) / weight for channel, weight in uses.items()).as_integer_ratio())
         self.flows: dict[Flow, None] = {}  # in streams
         self.fresh: list[Flow] = []  # started in this instant
         self.changed = False
@@ -37,7 +46,7 @@ class FlowClass(Demand):
 class Flow:
     """One transfer. Among a stream's `targets` its own `since` and `remaining` are stale; the stream's hold."""
 
-    __slots__ = ("done", "entry", "flow_class", "in_own", "key", "nbytes", "remaining", "since")
+    __slots__ = ("done", "entry", "flow_class", "in_own", "is_alone", "key", "nbytes", "remaining", "since")
 
     def __init__(
         self, flow_class: FlowClass, nbytes: int, key: tuple[Any, ...], done: Callable[[], object], now: int
@@ -47,6 +56,12 @@ class Flow:
         self.since = now  # when `remaining` was true
         self.entry: Entry | None = None  # where it waits; other entries of it are left over
         self.in_own = False  # in which of its stream's two heaps
+        self.is_alone = False  # in no stream: nothing else has been on its pools
+
+    def due_alone(self) -> int:
+        """When it is done at the rate of one by itself."""
+        top, bottom = self.flow_class.alone
+        return self.since - (-self.remaining * bottom // (top << UNIT_BITS))
 
     def move_on(self, rate: Rate, now: int) -> None:
         """Count the progress at the rate that it had."""
@@ -74,8 +89,7 @@ class Stream:
 
     def set_rate(self, rate: Rate, now: int) -> None:
         """From now on at `rate`; with an equal rate nothing at all changes."""
-        if rate[1].bit_length() > _MAX_DENOMINATOR_BITS:
-            rate = Fraction((rate[0] << UNIT_BITS) // rate[1], 1 << UNIT_BITS).as_integer_ratio()
+        rate = usable(rate)
         if rate == self.rate:
             return
         if self.live:
