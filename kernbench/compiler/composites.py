@@ -14,6 +14,7 @@ from kernbench.commands import Operand, OpSpec, Scope, TensorHandle, accumulator
 from kernbench.compiler.composite_types import (
     Types,
     accumulator_after,
+    checked,
     reduced_axis,
     result_dtype,
     result_shape,
@@ -103,7 +104,7 @@ class _Composite:
     def tcm(self, value: CompositeOperand, what: str, at: Place) -> TensorHandle | Operand:
         found = self.block(value)
         if isinstance(found, TensorHandle) and found.space == "hbm":
-            message = f"{what} is in hbm, only `a`, `b` and `out` of a gemm can be"
+            message = f"{what} is in HBM, only `a`, `b` and `out` of a gemm can be"
             raise fault("E_OPERAND_SPACE", message, at, help="load it with `tl.load` first")
         return found
 
@@ -190,8 +191,8 @@ class _Composite:
         scope = self.scope(step)
         value = out if scope is Scope.KERNEL else acc
         if value.space == "hbm":
-            message = f"epilogue `{step.op}` has scope KERNEL and works on `out`, which is in hbm"
-            raise fault("E_OPERAND_SPACE", message, step.at, help="give an `out` in scratch memory")
+            message = f"epilogue `{step.op}` has scope KERNEL and works on `out`, which is in HBM"
+            raise fault("E_OPERAND_SPACE", message, step.at, help="give an `out` in TCM")
         recipe = RECIPE_DESCRIPTORS.get(step.op)
         if recipe is not None:
             return self.recipe_after(step, recipe, value, scope)
@@ -229,7 +230,7 @@ class _Composite:
             raise fault("E_COMPOSITE_OPERAND", "the composite has no op", call.place)
         out = self.destination()
         if out is not None and out.space == "hbm":
-            message = "`out` of a composite without a gemm is in hbm"
+            message = "`out` of a composite without a gemm is in HBM"
             raise fault("E_OPERAND_SPACE", message, call.place, help="store its result with `tl.store`")
         ops: list[OpSpec] = []
         value: TensorHandle | None = None
@@ -346,7 +347,8 @@ class _Composite:
         if not op.reduces:
             axis = extra.pop("bcast_axis", None)
             blocks = {name: self.repeated(step, name, handle, shape, axis, scope) for name, handle in blocks.items()}
-        return OpSpec(step.op, scope, blocks, {**numbers, **extra}, squeezed(target, len(shape)))
+        made = OpSpec(step.op, scope, blocks, {**numbers, **extra}, squeezed(target, len(shape)))
+        return checked(made, self.context.register_dtypes, step.at)
 
     def argument(self, step: _Step, name: str, value: CompositeOperand) -> TensorHandle | Operand:
         found = self.tcm(value, f"operand `{name}` of `{step.op}`", step.at)

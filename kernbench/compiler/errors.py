@@ -76,7 +76,7 @@ ERRORS: dict[str, str] = {
     "E_UNSUPPORTED_VALUE": "a use of a value that is not supported",
     "E_BAD_COMPOSITE": "a composite whose parts do not fit together",
     # lowering, allocation, encoding
-    "E_TCM_OVERFLOW": "the blocks that are in use at once do not fit in the scratch memory of a PE",
+    "E_TCM_OVERFLOW": "the blocks that are in use at once do not fit in TCM, the scratch memory of a PE",
     "E_BINARY_TOO_LARGE": "an encoded program is larger than a device loads",
     "E_GEMM_DTYPE": "the target's matrix engine does not multiply this type",
     "E_K_GROUPS": "an operand of a K_TILE op has groups along k that a tile of the target would cross",
@@ -87,7 +87,7 @@ ERRORS: dict[str, str] = {
     "E_COMPOSITE_OPERAND": "an op of a composite lacks an operand, has one too many, or one that it cannot take",
     "E_COMPOSITE_SHAPE": "the operands of a composite do not fit together",
     "E_COMPOSITE_SCOPE": "an op of a composite has a scope that does not exist or that it cannot have",
-    "E_OPERAND_SPACE": "an operand is in HBM where only a block in scratch memory can be",
+    "E_OPERAND_SPACE": "an operand is in HBM where only a block in TCM can be",
     "E_OUT_OVERLAP": "a composite would overwrite an operand that it still reads",
 }
 

@@ -38,7 +38,7 @@ _REFUSED_WORDS = {
     "yield": Refusal("`yield`", "return a tuple"),
     "async": Refusal("`async`", _ASYNC),
     "await": Refusal("`await`", _ASYNC),
-    "del": Refusal("`del`", "leave it out; scratch memory is free after a value's last use"),
+    "del": Refusal("`del`", "leave it out; its place in TCM is free after a value's last use"),
     "global": Refusal("`global`", _SCOPE),
     "nonlocal": Refusal("`nonlocal`", _SCOPE),
     "break": Refusal("`break`", "write the condition into the loop: `while running and ...`"),

@@ -135,10 +135,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         code="E_OPERAND_SPACE",
         story="""
             Only `a`, `b` and `out` of a gemm may lie in HBM (ADR-0065 D4): for them the scheduler puts the DMA
-            stages into the tile loop. Every other operand is a block in scratch memory; `tl.load` brings it there.
+            stages into the tile loop. Every other operand is a block in TCM; `tl.load` brings it there.
         """,
         wrong=_with('op="gemm", a=a, b=b, out=c, epilogue=[{"op": "add", "other": c}]'),
-        says="operand `other` of `add` is in hbm, only `a`, `b` and `out` of a gemm can be",
+        says="operand `other` of `add` is in HBM, only `a`, `b` and `out` of a gemm can be",
         right=_with('op="gemm", a=a, b=b, out=c, epilogue=[{"op": "add", "other": bias}]', _BIAS),
     ),
     Explanation(

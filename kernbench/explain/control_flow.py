@@ -12,7 +12,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         code="E_BRANCH_TYPES",
         story="""
             Behind an `if` whose condition is known at run time only, a name has one type whichever branch ran, for
-            it lives in one register or one place in scratch memory. The two types here cannot be joined. A branch
+            it lives in one register or one place in TCM. The two types here cannot be joined. A branch
             that a constexpr decides is different: the other one is not looked at.
         """,
         wrong=Kernel(

@@ -264,7 +264,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         code="E_TCM_BOUNDS",
         story="""
-            A block of the program does not lie in the PE's scratch memory. The compiler places every block for a
+            A block of the program does not lie in the PE's TCM. The compiler places every block for a
             target, so the program was compiled for a device with more of it than this one has.
         """,
         wrong=Python(

@@ -184,7 +184,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         code="E_SCRATCH_ESCAPES",
         story="""
-            What is made inside `with tl.scratch_scope():` gives its scratch memory back at the end of the `with`, so
+            What is made inside `with tl.scratch_scope():` gives its TCM back at the end of the `with`, so
             that the next scope can have it. A block that is needed later is made before the scope; inside, a
             composite can write it in place.
         """,

@@ -100,7 +100,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         code="E_BLOCK_TOO_LARGE",
         story="""
             A block has at most 1,048,576 elements, as in Triton. Larger data is worked on in a loop of smaller
-            blocks, which is also the only way that it fits in scratch memory.
+            blocks, which is also the only way that it fits in TCM.
         """,
         wrong=Kernel(
             """
@@ -183,7 +183,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         code="E_TCM_OVERFLOW",
         story="""
             The blocks that are alive at once, with the rings that let loads run ahead and tiles overlap, have to fit
-            in a PE's scratch memory (`tcm.capacity_bytes`). The notes of the diagnostic are the map at the fullest
+            in a PE's TCM (`tcm.capacity_bytes`). The notes of the diagnostic are the map at the fullest
             place: which block takes how much, and since which line. Use smaller blocks, or fewer `num_stages`; the
             help names constexprs with which the kernel compiles.
         """,

@@ -120,7 +120,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         code="E_CONSTEXPR_NEEDED",
         story="""
             Shapes, axes, and the trips of an unrolled loop are settled when the kernel is compiled, since buffers in
-            scratch memory and the commands themselves depend on them. A parameter becomes known then by
+            TCM and the commands themselves depend on them. A parameter becomes known then by
             `tl.constexpr`; a plain assignment makes a run-time value even of a constant, as in Triton.
         """,
         wrong=Kernel(

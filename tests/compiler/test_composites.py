@@ -149,8 +149,8 @@ MERGE = 'prologue=[{"op": "softmax_merge", "s": x, '
         ((GEMM + 'epilogue=[{"op": "add", "other": x}])',), "E_COMPOSITE_SHAPE", "(8, 16)"),
         ((GEMM + 'epilogue=[{"op": "rsum", "axis": 1, "scope": "OUTPUT_TILE"}])',), "E_COMPOSITE_SCOPE", "rsum"),
         ((GEMM + 'epilogue=[{"op": "softmax", "x": bias}])',), "E_COMPOSITE_SCOPE", "prologue"),
-        ((GEMM + 'epilogue=[{"op": "add", "other": kb.ref(c, (M, N))}])',), "E_OPERAND_SPACE", "hbm"),
-        ((GEMM + 'out=kb.ref(c, (M, N)), epilogue=[{"op": "rsum", "axis": 1}])',), "E_OPERAND_SPACE", "hbm"),
+        ((GEMM + 'epilogue=[{"op": "add", "other": kb.ref(c, (M, N))}])',), "E_OPERAND_SPACE", "HBM"),
+        ((GEMM + 'out=kb.ref(c, (M, N)), epilogue=[{"op": "rsum", "axis": 1}])',), "E_OPERAND_SPACE", "HBM"),
         (
             ('z = kb.composite(op="exp", src=x, epilogue=[{"op": "mul", "other": 1.0, "scope": "K_TILE"}])',),
             "E_NO_GEMM",
@@ -225,3 +225,21 @@ def test_the_target_must_multiply_the_types() -> None:
         compiled(kernel, {"a": "*fp64", "c": "*fp64"})
 
     assert ["E_GEMM_DTYPE"] == [d.code for d in raised.value.diagnostics]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '{"op": "and", "src_a": x, "src_b": x}',
+        '{"op": "dequant_int4", "q": x, "scale": x}',
+        '{"op": "popc", "src": x}',
+    ],
+)
+def test_an_op_that_has_no_result_for_its_types_is_told(entry: str) -> None:
+    body = f"    i = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]\n    x = tl.load(x_ptr + i)\n"
+    found = refused(
+        f"def k(x_ptr):\n{body}    tl.store(x_ptr + i, tl.composite(prologue=[{entry}]))\n",
+        {"x_ptr": np.zeros(256, np.float32)},
+    )
+
+    assert "E_COMPOSITE_OPERAND" == found.code

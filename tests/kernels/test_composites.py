@@ -298,7 +298,7 @@ ERRORS = [
     (
         'prologue=[{"op": "softmax_merge", "s": x, "m": col, "l": lsum, "O": kb.ref(c, (M, N))}], op="gemm", b=y',
         "E_OPERAND_SPACE",
-        ["`O` of recipe `softmax_merge` is in hbm"],
+        ["`O` of recipe `softmax_merge` is in HBM"],
     ),
     (
         'prologue=[{"op": "rmsnorm", "x": x, "w": row}], op="gemm", b=y',
