@@ -69,6 +69,13 @@ def problems(program: Program) -> Problems:
         yield from check.node(node)
 
 
+def type_problem(op: OpSpec, registers: Sequence[DType]) -> str | None:
+    """What is wrong with the types of an op whose operands are all there and whose result is named."""
+    assert op.out is not None
+    dtypes, forms = _Check(registers).forms(op, MICRO_OPS[op.kind])
+    return next(type_problems(op.kind, forms, dtypes, op.out.dtype), None)
+
+
 class _Check:
     """Knows the registers' types."""
 
@@ -392,7 +399,7 @@ class _Check:
         if entry.arity == 0:
             return
         names = [name for name in entry.operands if name in op.operands]
-        dtypes, forms = self._forms(op, entry)
+        dtypes, forms = self.forms(op, entry)
         out = op.out.dtype if op.out is not None else numerics.accumulator_dtype(*_factors(head))
         wrong = [*type_problems(op.kind, forms, dtypes, out)]
         yield from wrong
@@ -407,7 +414,7 @@ class _Check:
         elif not fills(made, op.out.shape):
             yield f"`{op.kind}` makes {list(made)}, and its result is {list(op.out.shape)}"
 
-    def _forms(self, op: OpSpec, entry: MicroOp) -> tuple[list[DType | None], tuple[str, ...]]:
+    def forms(self, op: OpSpec, entry: MicroOp) -> tuple[list[DType | None], tuple[str, ...]]:
         """The types of operands, and a key for them; immediates have none."""
         dtypes: list[DType | None] = []
         forms = []

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from kernbench.commands import Reg, Scope
+from kernbench.commands import OpSpec, Reg, Scope
 from kernbench.compiler.faults import fault
 from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor
 from kernbench.compiler.residual import BlockRef, CompositeEntry, CompositeOperand, HbmRef, Place
 from kernbench.dtypes import DType, fp32, i1, i32, promote
 from kernbench.numerics import MICRO_OPS, MicroOp
+from kernbench.program_check import type_problem
 
 Shape = tuple[int, ...]
 
@@ -88,6 +89,14 @@ def with_axis(shape: Shape, rank: int, axis: int | None) -> Shape:
         at = axis % rank
         return (*shape[:at], 1, *shape[at:])
     return (1,) * (rank - len(shape)) + shape
+
+
+def checked(op: OpSpec, registers: Sequence[DType], at: Place) -> OpSpec:
+    """The op, if the micro-op takes operands of its types."""
+    problem = type_problem(op, registers)
+    if problem is not None:
+        raise fault("E_COMPOSITE_OPERAND", problem, at, help="cast an operand with .to(...) before the composite")
+    return op
 
 
 # --------------------------------------------------------------------------- chains

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kernbench.commands import Operand, OpSpec, Scope, TensorHandle, add, contiguous_strides, scale
+from kernbench.compiler.composite_types import checked
 from kernbench.compiler.faults import fault
 from kernbench.compiler.handles import broadcast
 from kernbench.compiler.recipes import EngineOp, RecipeDescriptor, View
@@ -150,7 +151,7 @@ class Expansion:
             extra["bcast_axis"] = engine_op.bcast_axis
         else:
             blocks = {name: along(handle, out.shape, engine_op.bcast_axis) for name, handle in blocks.items()}
-        return OpSpec(engine_op.kind, self.scope, blocks, extra, out)
+        return checked(OpSpec(engine_op.kind, self.scope, blocks, extra, out), self.context.register_dtypes, self.at)
 
     def argument(self, value: str | float, known: dict[str, TensorHandle]) -> TensorHandle | Operand:
         if not isinstance(value, str):

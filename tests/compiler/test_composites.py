@@ -225,21 +225,3 @@ def test_the_target_must_multiply_the_types() -> None:
         compiled(kernel, {"a": "*fp64", "c": "*fp64"})
 
     assert ["E_GEMM_DTYPE"] == [d.code for d in raised.value.diagnostics]
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        '{"op": "and", "src_a": x, "src_b": x}',
-        '{"op": "dequant_int4", "q": x, "scale": x}',
-        '{"op": "popc", "src": x}',
-    ],
-)
-def test_an_op_that_has_no_result_for_its_types_is_told(entry: str) -> None:
-    body = f"    i = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]\n    x = tl.load(x_ptr + i)\n"
-    found = refused(
-        f"def k(x_ptr):\n{body}    tl.store(x_ptr + i, tl.composite(prologue=[{entry}]))\n",
-        {"x_ptr": np.zeros(256, np.float32)},
-    )
-
-    assert "E_COMPOSITE_OPERAND" == found.code
