@@ -12,6 +12,7 @@ import pytest
 from kernbench.cli.main import main
 
 ROOT = Path(__file__).parents[1]
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -53,10 +54,11 @@ def test_the_two_commands_are_there() -> None:
     assert {"run", "test", "test-all", "check", "bench", "help"} <= targets
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_named_file_is_there(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     named = set(re.findall(r"`((?:kernbench|kernels|grammar|topologies|tests|docs|benchmarks)/[\w./-]+)`", text))
-    named |= {target for target in re.findall(r"\]\(([\w./-]+)\)", text) if "://" not in target}
+    linked = set(re.findall(r"\]\(([\w./-]+)\)", text))
 
-    assert [] == sorted(name for name in named if not (ROOT / name).exists())
+    assert [] == sorted(name for name in named if "NAME" not in name and not (ROOT / name).exists())
+    assert [] == sorted(name for name in linked if not (ROOT / page).parent.joinpath(name).exists())
