@@ -20,9 +20,11 @@ from kernbench.cli.output import print_json, say, write_file
 from kernbench.cli.progress import ProgressLine
 from kernbench.cli.rundir import Recorded, read_run_dir, write_run_dir
 from kernbench.diagnostics import EXIT_SIMULATION, KernBenchError
+from kernbench.kernel import Kernel
 from kernbench.report.check_text import check_text
 from kernbench.run import Run
 from kernbench.runtime.bench import BenchCase
+from kernbench.session import Device
 from kernbench.version import VERSION
 
 MODES = ("data", "timing")
@@ -97,13 +99,8 @@ def _execute(recorded: Recorded, options: dict[str, Any]) -> int:
         on_progress=progress.show,
     )
     started = time.perf_counter()
-    failure: KernBenchError | None = None
     try:
-        result = device.run(kernel, arguments_of(kernel, case), case.grid, case.placements, mode=recorded.mode)
-    except KernBenchError as error:
-        if error.run is None:
-            raise
-        failure, result = error, error.run
+        result, failure = _simulated(device, kernel, case, recorded.mode)
     finally:
         progress.clear()
     for found in () if failure else result.diagnostics:
@@ -120,7 +117,17 @@ def _execute(recorded: Recorded, options: dict[str, Any]) -> int:
     return 0 if all(entry["ok"] for entry in check.values()) else 1
 
 
-def _keep(result: Run, recorded: Recorded, options: dict[str, Any], bench: Path, device: Any) -> None:
+def _simulated(device: Device, kernel: Kernel, case: BenchCase, mode: str) -> tuple[Run, KernBenchError | None]:
+    """What came of the run, and the error with which it ended early."""
+    try:
+        return device.run(kernel, arguments_of(kernel, case), case.grid, case.placements, mode=mode), None
+    except KernBenchError as error:
+        if error.run is None:
+            raise
+        return error.run, error
+
+
+def _keep(result: Run, recorded: Recorded, options: dict[str, Any], bench: Path, device: Device) -> None:
     if options["op_log"] is not None:
         write_file(options["op_log"], log_text(result))
     if options["run_dir"] is not None:
