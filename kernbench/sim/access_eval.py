@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench import numerics
-from kernbench.address_map import MAX_OFFSET
 from kernbench.commands import Affine, AxisIndex, IndexExpr, IndexOp, Int, Reg
 from kernbench.dtypes import i64
 from kernbench.sim.bounds import Axis
@@ -245,11 +244,9 @@ def locate_box(windows: Windows, base: int, form: BoxForm, offset_bits: int) -> 
     cover = form.cover
     if offset < 0 or offset + cover > window.nbytes:
         raise window.out_of_bounds(offset, cover, offset + form.origin, form.axes)
-    if window.geometry.is_row_major:
-        segments = window.segments(offset, cover)
-        if len(segments) == 1:
-            _, _, sip, cube, pe, pa, _ = segments[0]
-            return window, (box_part((sip, cube, pe), pa & MAX_OFFSET, form),)
+    held = window.in_one_slice(offset, cover)
+    if held is not None:
+        return window, (box_part(*held, form),)
     runs = form.runs
     pieces = window.locate(runs + offset, np.full(len(runs), form.run, np.int64))
     return window, _parts(window, pieces, runs)

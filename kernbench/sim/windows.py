@@ -100,6 +100,8 @@ class Window:
 
     __slots__ = (
         "_ends",
+        "_is_row_major",
+        "_places",
         "_slice_starts",
         "_starts",
         "_starts_list",
@@ -128,10 +130,12 @@ class Window:
         self.nbytes = geometry.nbytes
         self.shards = tuple(sorted(shard for shard in shards if shard.nbytes))
         self.read_only = read_only
+        self._is_row_major = geometry.is_row_major
+        self._places = [((shard.sip, shard.cube, shard.pe), shard.slice_offset) for shard in self.shards]
         self._starts_list = [shard.start for shard in self.shards]
         self._starts = np.array(self._starts_list, np.int64)
         self._ends = self._starts + np.array([shard.nbytes for shard in self.shards], np.int64)
-        self._slice_starts = np.array([shard.slice_offset for shard in self.shards], np.int64)
+        self._slice_starts = np.array([offset for _, offset in self._places], np.int64)
 
     def check(self, offset: int, nbytes: int) -> None:
         """Fault where a run of bytes leaves the tensor."""
@@ -171,6 +175,17 @@ class Window:
                 )
             ]  # fmt: skip
         return self._row_major_segments(offset, nbytes)
+
+    def in_one_slice(self, offset: int, nbytes: int) -> tuple[tuple[int, int, int], int] | None:
+        """The slice that holds a run of logical bytes as a whole, and where it starts there."""
+        if not self._is_row_major:
+            return None
+        index = bisect_right(self._starts_list, offset) - 1
+        inside = offset - self._starts_list[index]
+        if inside + nbytes > self.shards[index].nbytes:
+            return None
+        place, slice_offset = self._places[index]
+        return place, slice_offset + inside
 
     def _segment(self, offset: int, nbytes: int, index: int, slice_offset: int) -> Segment:
         shard = self.shards[index]
