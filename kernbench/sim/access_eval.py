@@ -73,6 +73,13 @@ class Part:
         return self._runs
 
     @property
+    def segments(self) -> int:
+        """How many runs of bytes it has in the slice."""
+        if self.form is not None:
+            return len(self.form.runs)
+        return 1 if self._runs is None else len(self._runs[0])
+
+    @property
     def keeps_layout(self) -> bool:
         """Its bytes lie in the slice as in the buffer, gaps and all, from `low` on."""
         return self._runs is None

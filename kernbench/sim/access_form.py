@@ -22,7 +22,7 @@ from kernbench.sim.access_eval import (
     locate_box,
     locate_lanes,
 )
-from kernbench.sim.registers import Registers, Taint, compiled, expression, reader, tuple_expression, tuple_reader
+from kernbench.sim.registers import Registers, Taint, reader, tuple_reader
 from kernbench.sim.windows import Window, Windows
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # lowest live index and extent of each axis
@@ -143,15 +143,25 @@ class AccessForm:
 
 def _box_reader(access: Access) -> Callable[[Registers], Box]:
     """The live box, from the bounds of each axis."""
-    lows, extents = [], []
+    bounded = []
     for axis, extent in enumerate(access.shape):
-        lower = [expression(bound) for bound in (access.lo[axis] if access.lo else ())]
-        upper = [expression(bound) for bound in (access.hi[axis] if access.hi else ())]
-        low = f"max({', '.join(('0', *lower))})" if lower else "0"
-        high = f"min({', '.join((str(extent), *upper))})" if upper else str(extent)
-        lows.append(low)
-        extents.append(f"max(0, {high} - {low})" if lower or upper else str(extent))
-    return compiled(tuple_expression((tuple_expression(lows), tuple_expression(extents))))
+        lower = [reader(bound) for bound in (access.lo[axis] if access.lo else ())]
+        upper = [reader(bound) for bound in (access.hi[axis] if access.hi else ())]
+        if lower or upper:
+            bounded.append((axis, extent, lower, upper))
+
+    def read(registers: Registers) -> Box:
+        lows, extents = [0] * len(access.shape), list(access.shape)
+        for axis, extent, lower, upper in bounded:
+            low, high = 0, extent
+            for bound in lower:
+                low = max(low, bound(registers))
+            for bound in upper:
+                high = min(high, bound(registers))
+            lows[axis], extents[axis] = low, max(0, high - low)
+        return tuple(lows), tuple(extents)
+
+    return read
 
 
 def scalar_part(windows: Windows, address: int, nbytes: int) -> tuple[Window, Part]:

@@ -147,9 +147,15 @@ class CompositeCommand(Command):
         else:
             self._start_loop()
 
+    @property
+    def _values_by_stage(self) -> CompositeValues | None:
+        """None where values are computed at the end, or not at all."""
+        return None if self._form.is_local else self._values
+
     def _before_done(self) -> None:
-        if self._values is not None and not self._form.is_local:
-            self._values.run_whole(self._form.plan.before)
+        values = self._values_by_stage
+        if values is not None:
+            values.run_whole(self._form.plan.before)
         self._start_loop()
 
     # ----------------------------------------------------------------- alone on the engines
@@ -332,9 +338,10 @@ class CompositeCommand(Command):
     def fetched(self, j: int, product_ps: int) -> None:
         self._fetching = False
         slots = {name: stream.fetch() for name, stream in self._streams.items()}
-        if self._values is not None and not self._form.is_local:
+        values = self._values_by_stage
+        if values is not None:
             held = {name: self._streams[name].values[slot] for name, slot in slots.items()}
-            self._values.multiply(self._loop, j, held)
+            values.multiply(self._loop, j, held)
         last = (j + 1) % self._loop.counts[1] == 0
         if last or self._form.plan.k_ops:
             self._parts.clock.call_at(product_ps, self._multiplied, j, last)
@@ -350,8 +357,9 @@ class CompositeCommand(Command):
             self._accumulated(j)
 
     def _partial_done(self, j: int, last: bool) -> None:
-        if self._values is not None and not self._form.is_local:
-            self._values.run_partial(self._form.plan.k_ops, self._loop, j)
+        values = self._values_by_stage
+        if values is not None:
+            values.run_partial(self._form.plan.k_ops, self._loop, j)
         if last:
             self._accumulated(j)
 
@@ -365,8 +373,9 @@ class CompositeCommand(Command):
             self._to_store(j)
 
     def _epilogue_done(self, j: int) -> None:
-        if self._values is not None and not self._form.is_local:
-            self._values.run_output(self._form.plan.out_ops, self._loop, j)
+        values = self._values_by_stage
+        if values is not None:
+            values.run_output(self._form.plan.out_ops, self._loop, j)
         self._to_store(j)
 
     def _to_store(self, j: int) -> None:
@@ -382,8 +391,9 @@ class CompositeCommand(Command):
 
     def stored(self, j: int) -> None:
         self._outputs_stored += 1
-        if self._values is not None and not self._form.is_local:
-            self._values.store(self._loop, j)
+        values = self._values_by_stage
+        if values is not None:
+            values.store(self._loop, j)
         if "out" in self._places:
             self._write_tile(j)
         self._fetch_next()
@@ -431,8 +441,9 @@ class CompositeCommand(Command):
             self._finish()
 
     def _after_done(self) -> None:
-        if self._values is not None and not self._form.is_local:
-            self._values.run_whole(self._form.plan.after)
+        values = self._values_by_stage
+        if values is not None:
+            values.run_whole(self._form.plan.after)
         self._finish()
 
     def _finish(self) -> None:

@@ -47,10 +47,6 @@ class ValueOp:
     def is_generator(self) -> bool:
         return not self.args
 
-    @property
-    def needs_registers(self) -> bool:
-        return self.is_generator or any(arg.read is not None for arg in self.args)
-
 
 class BoundOp(NamedTuple):
     """A `ValueOp` at one dispatch: scalars and attributes are values now."""

@@ -102,7 +102,7 @@ class OpLog:
         self._chunk = bytearray(_CHUNK_BYTES)
         self._position = 0
         self._table: OpTable | None = None
-        self._counted: dict[tuple[str, int], int] = {}
+        self._counted: dict[tuple[str, int, int], int] = {}
         self._repeats: dict[int, tuple[NDArray[Any], list[tuple[int, int, int]]]] = {}  # by id of the rows
         self.under_way: dict[object, Callable[[], NDArray[Any]]] = {}  # records of what `repeat` gets at its end
 
@@ -137,11 +137,12 @@ class OpLog:
             self._chunk = bytearray(_CHUNK_BYTES)
             self._position = 0
 
-    def counted(self, name: str, count: int) -> int:
-        """`intern_params` of `{name: count}`, which many records have."""
-        found = self._counted.get((name, count))
+    def counted(self, name: str, count: int, beside: int = 0) -> int:
+        """`intern_params` of `{name: count}` and what `beside` names, which many records have."""
+        found = self._counted.get((name, count, beside))
         if found is None:
-            found = self._counted[name, count] = self.intern_params({name: count})
+            params = {**(self.interned.params[beside] or {}), name: count}
+            found = self._counted[name, count, beside] = self.intern_params(params)
         return found
 
     def __len__(self) -> int:

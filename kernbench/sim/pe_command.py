@@ -28,7 +28,7 @@ class Command(ABC):
     """Concrete: every address is known. `older` counts the commands that must be complete before it starts."""
 
     __slots__ = (
-        "alone", "complete", "conflicts", "footprint", "hbm_reads", "hbm_writes", "is_composite", "issued", "older",
+        "alone", "complete", "conflicts", "footprint", "hbm_reads", "hbm_writes", "is_composite", "older",
         "origin", "program", "span", "strict", "waiters",
     )  # fmt: skip
 
@@ -45,7 +45,6 @@ class Command(ABC):
         self.conflicts = 0  # of a composite: conflicting composites before it
         self.alone = False  # of a composite: no other is under way when it starts
         self.strict = False  # of a composite: found a conflict at the head of the queue, waits for all before it
-        self.issued = False
         self.complete = False
         self.waiters: list[tuple[Command, bool]] = []  # younger ones; True: both are composites
 

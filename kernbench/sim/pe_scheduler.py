@@ -156,7 +156,6 @@ class PeScheduler:
         return next(other for other in self.live if other.is_composite) is command
 
     def _start(self, command: Command) -> None:
-        command.issued = True
         self._room += 1
         if command.is_composite:
             self._in_flight += 1

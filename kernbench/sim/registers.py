@@ -7,7 +7,7 @@ A register is a Python number, or an `Unknown` where timing mode has moved no va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from kernbench.commands import (
@@ -47,39 +47,37 @@ class Unknown:
 
 def reader(operand: Operand) -> Read:
     """A function that reads an operand from the registers."""
-    if isinstance(operand, Reg | Affine):
-        return compiled(expression(operand))
+    if isinstance(operand, Reg):
+        return itemgetter(operand.index)
+    if isinstance(operand, Affine):
+        return _affine_reader(operand)
     return lambda registers: operand
 
 
+def _affine_reader(value: Affine) -> Read:
+    const, terms = value.const, value.terms
+    if len(terms) == 1:
+        ((register, coefficient),) = terms
+        return lambda registers: const + coefficient * registers[register]
+    if len(terms) == 2:
+        (r0, c0), (r1, c1) = terms
+        return lambda registers: const + c0 * registers[r0] + c1 * registers[r1]
+    return lambda registers: const + sum([c * registers[r] for r, c in terms])
+
+
 def tuple_reader(values: Iterable[Int | Operand]) -> Callable[[Registers], tuple[Any, ...]]:
-    """The same for several at once; where none needs a register, the tuple is made once."""
+    """The same for several at once; only those that need registers are read."""
     fields = tuple(values)
-    if not any(isinstance(value, Reg | Affine) for value in fields):
+    moving = [(place, reader(value)) for place, value in enumerate(fields) if isinstance(value, Reg | Affine)]
+    if not moving:
         return lambda registers: fields
-    if all(isinstance(value, Reg | Affine) or type(value) is int for value in fields):
-        return compiled(tuple_expression(map(expression, fields)))
-    readers = [reader(value) for value in fields]
-    return lambda registers: tuple([read(registers) for read in readers])
 
+    def read(registers: Registers) -> tuple[Any, ...]:
+        found: list[Any] = list(fields)
+        for place, read_one in moving:
+            found[place] = read_one(registers)
+        return tuple(found)
 
-def expression(value: Int | Operand) -> str:
-    """An integer operand in Python, over the registers `r`."""
-    if isinstance(value, Reg):
-        return f"r[{value.index}]"
-    if isinstance(value, Affine):
-        return " + ".join([str(value.const), *(f"{c} * r[{register}]" for register, c in value.terms)])
-    return str(value)
-
-
-def tuple_expression(items: Iterable[str]) -> str:
-    return f"({''.join(f'{item}, ' for item in items)})"
-
-
-@lru_cache(maxsize=1 << 14)
-def compiled(source: str) -> Callable[[Registers], Any]:
-    """A function of the registers: addresses are read for every command, and Python runs its own code fastest."""
-    read: Callable[[Registers], Any] = eval(f"lambda r: {source}", {"max": max, "min": min})
     return read
 
 

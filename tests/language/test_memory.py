@@ -269,3 +269,29 @@ def test_an_int64_offset_is_exact_and_an_int32_one_is_a_fault_where_it_wraps() -
         with pytest.raises(KernBenchError) as caught:
             run(text.replace("{type}", type_), args, N=4)
         assert code == caught.value.diagnostics[0].code
+
+
+@pytest.mark.parametrize(
+    ("offsets", "segments", "nbytes"),
+    [
+        ("tl.arange(0, 16)", 1, 64),
+        ("2 * tl.arange(0, 16)", 16, 64),
+        ("15 - tl.arange(0, 16)", 1, 64),
+        ("tl.arange(0, 4)[:, None] * 16 + tl.arange(0, 4)[None, :]", 4, 64),
+        ("tl.arange(0, 16) // 4 * 8 + tl.arange(0, 16) % 4", 4, 64),
+    ],
+)
+def test_the_log_tells_bytes_and_segments(offsets: str, segments: int, nbytes: int) -> None:
+    """Of a read: contiguous, strided, backwards, a tile, and split by // and %."""
+    text = f"""
+        def k(x_ptr, y_ptr):
+            offsets = {offsets}
+            tl.store(y_ptr, tl.sum(tl.load(x_ptr + offsets).to(tl.float32)))
+    """
+    out = run(text, {"x_ptr": np.zeros(512, np.float32), "y_ptr": np.zeros(1, np.float32)})  # 64 elements a slice
+
+    assert out.op_log is not None
+    loads = [r for r in out.op_log if r.op_kind == "dma_read" and r.src and r.component.endswith("pe_dma")]
+    (load,) = loads
+    assert load.params is not None
+    assert (segments, nbytes) == (load.params["segments"], load.nbytes)

@@ -26,6 +26,7 @@ from kernbench.commands import (
 )
 from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, fp32, i64
+from kernbench.numerics import quiet
 from kernbench.sim.clock import Clock
 from kernbench.sim.launch_context import LaunchContext, Mode, PeResult
 from kernbench.sim.memory import MemoryMap, MemorySlice
@@ -154,7 +155,8 @@ class Bench:
     def run(self, kernel: Program, windows: Sequence[Window] = (), tag: Tag = HERE, **fields: Any) -> PeResult:
         results: list[PeResult] = []
         self.pes[tag].launch(self.context(kernel, Windows(windows), **fields), None, results.append)
-        self.clock.run(until_ps=10**12)
+        with quiet():
+            self.clock.run(until_ps=10**12)
         assert len(results) == 1, f"{len(results)} results; {self.services.waits.report()}"
         assert self.pes[tag].idle
         self.services.network.check_idle()

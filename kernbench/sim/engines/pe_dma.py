@@ -217,10 +217,13 @@ class Channel:
         self._pump()
 
     def _record(self, kind: int, start: int, end: int, transfer: Transfer, name_id: int, nbytes: int) -> None:
-        origin = transfer.origin
+        origin, params_id = transfer.origin, transfer.params_id
+        if nbytes and self.direction != "send":
+            assert transfer.part is not None
+            params_id = self.log.counted("segments", transfer.part.segments, params_id)
         self.log.add(
             start, end, self.topology_index, kind, name_id, origin.request, origin.cmd, transfer.tile,
-            transfer.stage, nbytes, 0, origin.src_id, transfer.params_id,
+            transfer.stage, nbytes, 0, origin.src_id, params_id,
         )  # fmt: skip
 
 
