@@ -115,13 +115,16 @@ class Network:
     # A flow by itself
 
     def _make_alone(self, flow: Flow) -> bool:
-        """Give a flow its pools if nobody is on them; else let those that have one of them to themselves share it."""
-        alone, arriving = self._alone, self._arriving
+        """Give a flow its pools if nobody is on them; else let those that have one of them to themselves share it.
+
+        A flow that is done in this instant is off its pools already: it has nothing left that it could share.
+        """
+        alone, arriving, now = self._alone, self._arriving, self.clock.now
         channels = flow.flow_class.channels
         free = True
         for channel in channels:
             other = alone[channel.index]
-            if other is not None:
+            if other is not None and other.due_alone() > now:
                 self._share(other)
             if channel.demands or channel in arriving:
                 free = False
@@ -149,10 +152,12 @@ class Network:
             return  # it has shared since
         flow_class = flow.flow_class
         for channel in flow_class.channels:
-            self._alone[channel.index] = None
+            if self._alone[channel.index] is flow:  # not yet that of one that starts in this instant
+                self._alone[channel.index] = None
         flow_class.count -= 1
         flow_class.bytes_out += flow.nbytes
-        self._retire(flow_class)
+        if not flow_class.count:
+            self._retire(flow_class)
         flow.done()
 
     # What runs and tests look at

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernbench.sim.clock import Clock
-from kernbench.sim.network import Network
+from kernbench.sim.network import Network, PoolUse
 from kernbench.sim.topology_graph import Pool
 from tests.sim.flow_reference import Flow, finish_by_rules, finish_exact
 
@@ -189,6 +189,100 @@ def test_an_undrained_flow_is_an_internal_error() -> None:
 
 
 WEIGHTS = st.sampled_from([Fraction(1), Fraction(1), Fraction(1), Fraction(2), Fraction(5, 3)])
+
+
+class Listener:
+    """A server before the network: what has ended, decision by decision."""
+
+    topology_index = -1
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.heard: list[tuple[int, list[tuple[int, int]]]] = []
+        self._inbox: list[tuple[int, int]] = []
+
+    def tell(self, flow: tuple[int, int]) -> None:
+        self._inbox.append(flow)
+        self.clock.defer(self)
+
+    def decide(self) -> None:
+        self.heard.append((self.clock.now, sorted(self._inbox)))
+        self._inbox = []
+
+
+Step = tuple[Flow, int]  # a flow, whose start does not count, and for how long it is on its way before
+Heard = tuple[list[tuple[int, list[tuple[int, int]]]], list[PoolUse]]
+
+
+def play_chains(chains: list[tuple[int, list[Step]]], caps: list[int]) -> Heard:
+    """Each chain begins at its time; its next flow starts when the one before is done."""
+    clock, network = network_of(caps)
+    listener = Listener(clock)
+
+    def begin(chain: int, place: int) -> None:
+        if place < len(chains[chain][1]):
+            flow, head_ps = chains[chain][1][place]
+            pools, weights = tuple(flow.takes), tuple(flow.takes.values())
+
+            def done() -> None:
+                listener.tell((chain, place))
+                begin(chain, place + 1)
+
+            clock.call_after(head_ps, network.start_flow, pools, flow.nbytes, (chain, place), done, weights)
+
+    for chain, (start_ps, _) in enumerate(chains):
+        clock.call_at(start_ps, begin, chain, 0)
+    clock.run()
+    network.check_idle()
+    return listener.heard, network.uses()
+
+
+def shared_from_the_start(chains: list[tuple[int, list[Step]]], caps: list[int]) -> Heard:
+    """The same where every flow takes part in the sharing."""
+
+    def share(self: Network, flow: Any) -> bool:
+        self._arriving.update(dict.fromkeys(flow.flow_class.channels))
+        return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Network, "_make_alone", share)
+        return play_chains(chains, caps)
+
+
+@pytest.mark.parametrize("cap", [10**12, 7 * 10**9])
+@pytest.mark.parametrize("beside", [{0}, {1}, {0, 1}, {0, 1, 2}])
+def test_a_flow_by_itself_may_end_where_another_starts(cap: int, beside: set[int]) -> None:
+    """The other was under way first, so its start comes first in that instant."""
+    alone, other = flow(0, 1000, 0, 1), flow(0, 500, *sorted(beside))
+    end_ps = ceil_div(1000 * 10**12, cap)
+    chains = [(0, [(other, 200 + end_ps)]), (200, [(alone, 0), (alone, 0)]), (200, [(flow(0, 2000, 2), 0)])]
+    caps = [cap, cap, 2 * cap]
+
+    assert play_chains(chains, caps) == shared_from_the_start(chains, caps)
+
+
+@st.composite
+def chain_sets(draw: st.DrawFn) -> tuple[list[tuple[int, list[Step]]], list[int]]:
+    """Round figures, so that flows often end and start in one instant."""
+    caps = draw(st.lists(st.sampled_from([10**12, 10**12, 5 * 10**11, 97_000_000_001]), min_size=1, max_size=6))
+    takes = st.dictionaries(st.integers(0, len(caps) - 1), WEIGHTS, min_size=1, max_size=4)
+    paths = draw(st.lists(takes, min_size=1, max_size=5))
+    flows = st.builds(Flow, st.just(0), st.sampled_from([0, 1, 64, 64, 1000, 1000, 4097]), st.sampled_from(paths))
+    steps = st.lists(st.tuples(flows, st.sampled_from([0, 0, 1, 64, 1000, 3000])), min_size=1, max_size=6)
+    starts = st.sampled_from([0, 0, 1, 64, 1000])
+    return draw(st.lists(st.tuples(starts, steps), min_size=1, max_size=8)), caps
+
+
+@given(chain_sets())
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_flows_by_themselves_are_done_as_those_that_share(
+    case: tuple[list[tuple[int, list[Step]]], list[int]],
+) -> None:
+    chains, caps = case
+
+    assert play_chains(chains, caps) == shared_from_the_start(chains, caps)
+
+
 RATES = st.sampled_from([10**11, 135_900_000_000, 256 * 10**9, 63 * 10**9, 97_000_000_001, 3 * 10**9 + 7])
 
 
