@@ -107,8 +107,10 @@ class GraphEngine:
 
     @property
     def op_log(self) -> OpTable:
-        """What has happened so far, in the log's order."""
-        return self.device.log.table()
+        """What has begun so far, in the log's order; engines that book ahead have noted more."""
+        table = self.device.log.table()
+        begun = int(np.searchsorted(table.column("t_start"), self.now_ps, side="right"))
+        return table if begun == len(table) else OpTable(table.rows[:begun], table.interned)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -129,6 +129,15 @@ def test_a_run_that_is_stopped_keeps_what_had_begun() -> None:
     assert 0 < len(stopped) < len(whole)
 
 
+@pytest.mark.parametrize("stop_ns", range(2450, 3450, 97))
+def test_a_run_that_is_stopped_has_one_log(stop_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that had not begun is in it, though engines book ahead."""
+    stopped = stages_begun(Limits(max_time_ns=stop_ns))
+
+    assert all(t <= stop_ns * 1000 for t in stopped)
+    assert stopped == stage_by_stage(monkeypatch, lambda: stages_begun(Limits(max_time_ns=stop_ns)))
+
+
 def stages_begun(limits: Limits | None) -> list[int]:
     """When the products of one composite start, in ps."""
     text = """def k(x_ptr, o_ptr):
