@@ -124,7 +124,7 @@ class GraphEngine:
 
     def summary(self, handle: Handle) -> Summary:
         """Where the time of a launch went and what bounded it."""
-        return summarise(self.device, handle, self._times.get(handle.number), self.op_log)
+        return summarise(self.device, handle, self._times.get(handle.number), self.device.log.unordered())
 
     # ----------------------------------------------------------------- requests
 

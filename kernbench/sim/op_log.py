@@ -165,6 +165,10 @@ class OpLog:
             self._table = OpTable(_sorted(self.rows()), self.interned)
         return self._table
 
+    def unordered(self) -> OpTable:
+        """All records so far in no order, for sums over them."""
+        return OpTable(self.rows(), self.interned)
+
     def rows(self) -> NDArray[Any]:
         """All records so far, packed, in no order."""
         chunks = [*self._full, self._chunk[: self._position]]

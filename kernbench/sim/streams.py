@@ -28,19 +28,27 @@ def usable(rate: Rate) -> Rate:
 
 
 class FlowClass(Demand):
-    """All flows with the same pools and weights; they all have the same rate. `alone` is that of one by itself."""
+    """All flows with the same pools and weights; they all have the same rate."""
 
-    __slots__ = ("alone", "bytes_in", "bytes_out", "changed", "channels", "flows", "fresh", "name")
+    __slots__ = ("_alone", "bytes_in", "bytes_out", "changed", "channels", "flows", "fresh", "name")
 
     def __init__(self, name: tuple[Any, ...], uses: dict[Channel, Weight]) -> None:
         super().__init__(uses)
         self.name = name  # its pools and weights
         self.channels = tuple(uses)
-        self.alone = usable(min(Fraction(channel.cap) / weight for channel, weight in uses.items()).as_integer_ratio())
+        self._alone: Rate | None = None
         self.flows: dict[Flow, None] = {}  # in streams
         self.fresh: list[Flow] = []  # started in this instant
         self.changed = False
         self.bytes_in = self.bytes_out = 0
+
+    @property
+    def alone(self) -> Rate:
+        """The rate of a flow that has its pools to itself."""
+        if self._alone is None:
+            rates = [Fraction(channel.cap) / self.weights.get(channel, 1) for channel in self.channels]
+            self._alone = usable(min(rates).as_integer_ratio())
+        return self._alone
 
 
 class Flow:
