@@ -29,6 +29,7 @@ from kernbench.binary_codec import (
     SPAN,
     SYMBOL,
     UNSIGNED,
+    WIDE,
     Codec,
     Decoder,
     Encoder,
@@ -116,9 +117,10 @@ def _read_affine(d: Decoder) -> Affine:
 AFFINE = Codec(_write_affine, _read_affine)
 REG = Codec(lambda e, v: e.code.unsigned(v.index), lambda d: Reg(REGISTER.read(d)))
 INT = tagged((int, SIGNED), (Affine, AFFINE), what="an integer's form")
-OPERAND = tagged(
-    (int, SIGNED), (Affine, AFFINE), (Reg, REG), (float, FLOAT), (bool, BOOL), what="an operand's form"
-)  # fmt: skip
+_OPERANDS = ((int, SIGNED), (Affine, AFFINE), (Reg, REG), (float, FLOAT), (bool, BOOL))
+OPERAND = tagged(*_OPERANDS, what="an operand's form")
+# ends of loops and what scalars are held against: the size of a program does not depend on how many trips it has
+IMMEDIATE = tagged((int, WIDE), *_OPERANDS[1:], what="an operand's form")
 INDEX = nested(lambda: _INDEX)
 _INDEX: Codec = tagged(
     (int, SIGNED),
@@ -239,7 +241,9 @@ LABEL = Codec(lambda e, v: e.code.unsigned(v), _read_label)
 NODE: Codec = tagged(
     (
         ScalarOp,
-        record(ScalarOp, dst=REGISTER, kind=SYMBOL, args=many(OPERAND), dtype=DTYPE, arg_dtypes=many(DTYPE), span=SPAN),
+        record(
+            ScalarOp, dst=REGISTER, kind=SYMBOL, args=many(IMMEDIATE), dtype=DTYPE, arg_dtypes=many(DTYPE), span=SPAN
+        ),
     ),
     (
         CompositeTemplate,
@@ -302,8 +306,8 @@ NODE: Codec = tagged(
         record(
             Loop,
             var=REGISTER,
-            start=OPERAND,
-            stop=OPERAND,
+            start=IMMEDIATE,
+            stop=IMMEDIATE,
             step=OPERAND,
             body=NODES,
             name=NAME,

@@ -16,6 +16,7 @@ from kernbench.diagnostics import Span
 from kernbench.dtypes import BY_NAME, DType
 
 MAX_VARINT_BYTES = 20  # 140 bits: the products of 64-bit numbers that affine terms may hold
+WIDE_BYTES = 5  # of a varint of 32 bits
 MAX_DEPTH = 150  # of nested nodes and index expressions
 
 
@@ -45,6 +46,15 @@ class Writer:
 
     def signed(self, value: int) -> None:
         self.unsigned(value << 1 if value >= 0 else (~value << 1) | 1)
+
+    def wide(self, value: int) -> None:
+        """As `signed`, but all numbers of 32 bits other than 0 take as many bytes as the largest of them."""
+        start = len(self.out)
+        self.signed(value)
+        missing = WIDE_BYTES - (len(self.out) - start)
+        if value and missing > 0:
+            self.out[-1] |= 0x80
+            self.out += b"\x80" * (missing - 1) + b"\x00"
 
     def text(self, value: str) -> None:
         raw = value.encode("utf-8", "surrogatepass")
@@ -160,6 +170,7 @@ class Codec:
 
 UNSIGNED = Codec(lambda e, v: e.code.unsigned(v), lambda d: d.code.unsigned())
 SIGNED = Codec(lambda e, v: e.code.signed(v), lambda d: d.code.signed())
+WIDE = Codec(lambda e, v: e.code.wide(v), lambda d: d.code.signed())
 BOOL = Codec(lambda e, v: e.code.unsigned(int(v)), lambda d: bool(d.code.index(2, "a bool")))
 REGISTER = Codec(lambda e, v: e.code.unsigned(v), lambda d: d.code.index(d.registers, "register"))
 
