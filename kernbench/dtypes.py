@@ -131,9 +131,9 @@ def cast(values: Any, to: DType) -> Any:
     array = np.asarray(values)
     if array.dtype == to.numpy:
         return array
-    if to.kind == "bool":
-        return array != 0
     source_float = array.dtype.kind == "f" or array.dtype in _ML_FLOATS
+    if to.kind == "bool":
+        return _is_nonzero(array) if source_float else array != 0
     if to.is_float:
         return _to_float(array, to, source_float)
     if source_float:
@@ -183,13 +183,18 @@ def _in_53_bits(integers: Any) -> Any:
     return np.where(large, integers - low + np.where(low != 0, 0x800, 0).astype(integers.dtype), integers)
 
 
+def _is_nonzero(array: Any) -> Any:
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        return array != 0
+
+
 def _float_to_int(array: Any, to: DType) -> Any:
-    wide = np.trunc(array.astype(np.float64))
-    wide = np.where(np.isnan(wide), 0.0, wide)
-    # float(max) of 64-bit types rounds up to 2**63 or 2**64, which does not fit; compare before converting.
-    low, high = to.min, to.max
-    clipped = np.clip(wide, float(low), float(high))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # of signalling NaNs, and of what does not fit
+        wide = np.trunc(array.astype(np.float64))
+        wide = np.where(np.isnan(wide), 0.0, wide)
+        # float(max) of 64-bit types rounds up to 2**63 or 2**64, which does not fit; compare before converting.
+        low, high = to.min, to.max
+        clipped = np.clip(wide, float(low), float(high))
         result = clipped.astype(np.uint64 if to is u64 else np.int64).astype(to.numpy)
     return np.where(clipped >= float(high), np.array(high, to.numpy), result).astype(to.numpy)
 

@@ -217,7 +217,7 @@ _UNARY: tuple[tuple[str, CostClass, Function, str], ...] = (
     ("asinh", "transcendental", np.arcsinh, "inverse of sinh"),
     ("acosh", "transcendental", np.arccosh, "inverse of cosh"),
     ("atanh", "transcendental", np.arctanh, "inverse of tanh"),
-    ("exp10", "transcendental", lambda x: np.power(x.dtype.type(10), x), "10 to the x"),
+    ("exp10", "transcendental", lambda x: elementary.power(x.dtype.type(10), x), "10 to the x"),
     ("expm1", "transcendental", np.expm1, "e to the x, minus 1"),
     ("log10", "transcendental", np.log10, "logarithm to base 10"),
     ("log1p", "transcendental", np.log1p, "natural logarithm of 1 + x"),

@@ -274,3 +274,14 @@ def test_halves_divide_in_fp32_and_nothing_else_changes() -> None:
         expected = "fp32" if halves and plain in ("fp16", "bf16") else plain
 
         assert expected == promote(BY_NAME[a], BY_NAME[b], division=True).name, (a, b)
+
+
+@pytest.mark.parametrize("source", ALL, ids=str)
+def test_casts_of_any_bits_are_silent(source: DType) -> None:
+    """Of signalling NaNs too, of which NumPy warns; warnings fail a test."""
+    bits = np.random.default_rng(source.bits).integers(0, 256, 2048 * source.nbytes, np.uint8)
+    values = bits.view(source.numpy) if source is not i1 else bits % 2 == 1
+    for to in ALL:
+        assert cast(values, to).dtype == to.numpy
+        if source.is_float and to.is_float:
+            assert truncated(values, to).dtype == to.numpy

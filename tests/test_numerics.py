@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from kernbench.dtypes import ALL, BY_NAME, DType, bf16, cast, compute_dtype, fp8e4nv, fp16, fp32, fp64
 
 from kernbench.dtypes import i1, i8, i16, i32, i64, reinterpret, truncated, u8, u32, u64  # isort: skip
+from kernbench.micro_op_check import type_problems
 from kernbench.numerics import MICRO_OPS, accumulator_dtype, evaluate, evaluate_scalar, gemm, wrap
 from tests.micro_op_references import (
     BINARY_FLOATS,
@@ -545,6 +546,18 @@ def test_values_worked_by_hand(name: str, args: tuple[Number, ...], dtype: DType
 
     assert value == evaluate_scalar(name, args, [dtype] * len(args), dtype)
     assert value == numbers(evaluate(name, arrays, dtype), dtype)[0]
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in ALL if dtype.is_int], ids=str)
+def test_what_the_check_of_types_lets_pass_runs_on_any_integers(dtype: DType) -> None:
+    """NumPy refuses some values of types that it takes, as negative powers of integers."""
+    numbers = {dtype.min, -2, -1, 0, 1, 2, dtype.max}
+    values = np.array(sorted(n for n in numbers if dtype.min <= n <= dtype.max), dtype.numpy)
+    for op in MICRO_OPS.values():
+        out = i1 if op.boolean else dtype
+        forms = (dtype.name,) * op.arity
+        if op.arity and not op.mixes and not list(type_problems(op.name, forms, [dtype] * op.arity, out)):
+            assert evaluate(op.name, [values, values[::-1], values][: op.arity], out).shape == values.shape
 
 
 def test_wrap_is_dropping_high_bits() -> None:
