@@ -168,22 +168,33 @@ def make_kernel(
 
     With a `signature` (`{"x": "*fp32", "n": "i32"}`) it is finished at once, else when a run shows the types.
     """
-    given = dict(constexprs or {})
+    given = named_values("constexprs", constexprs)
+    types = named_values("signature", signature)
     text, name = _source_of(source)
     sink = Sink()
     module = parse_file(text, name, sink)
     function = _select(module, text, name)
     _check_names("constexpr", given, function)
-    _check_names("argument", signature or {}, function)
+    _check_names("argument", types, function)
     if not isinstance(opt_level, int) or opt_level not in (0, 1):
         raise KernBenchError.usage("E_OPT_LEVEL", f"the optimisation level is {shown(opt_level)}, expected 0 or 1")
     passes, folder = _dump_options(dump_after, dump_dir)
     options = CompileOptions(target, opt_level, passes, folder)
-    types = {name: kind if isinstance(kind, str) else shown(kind) for name, kind in (signature or {}).items()}
-    kernel = Kernel(text, function, given, types, options, tuple(sink.diagnostics))
+    kinds = {name: kind if isinstance(kind, str) else shown(kind) for name, kind in types.items()}
+    kernel = Kernel(text, function, given, kinds, options, tuple(sink.diagnostics))
     if signature is not None:
         kernel.specialise(kernel.pinned)
     return kernel
+
+
+def named_values(what: str, given: object) -> dict[str, Any]:
+    """A mapping from names that a caller passed, or none."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        help_text = 'pass a mapping from names, such as {"name": ...}'
+        raise KernBenchError.usage("E_ARG_FORM", f"`{what}` is {shown(given)}", help=help_text)
+    return dict(given)
 
 
 def _source_of(source: str | Path | SourceText) -> tuple[SourceText, str | None]:
@@ -216,6 +227,9 @@ def unknown_parameter(name: str, function: ast.FunctionDef, known: list[str]) ->
 
 def _dump_options(dump_after: str | Iterable[str], dump_dir: str | Path | None) -> tuple[frozenset[str], Path | None]:
     """What to dump. The variable counts only where the call says nothing: it is for code that one cannot edit."""
+    if not isinstance(dump_after, Iterable):
+        help_text = "pass the name of a pass, or several"
+        raise KernBenchError.usage("E_ARG_FORM", f"`dump_after` is {shown(dump_after)}", help=help_text)
     passes = (dump_after,) if isinstance(dump_after, str) else tuple(dump_after)
     folder = None if dump_dir is None else Path(dump_dir)
     wanted = os.environ.get(DUMP_VARIABLE, "")

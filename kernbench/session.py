@@ -30,7 +30,7 @@ from kernbench.diagnostics import (
     shown,
 )
 from kernbench.dtypes import BY_NAME, DType
-from kernbench.kernel import Kernel, make_kernel, unknown_parameter
+from kernbench.kernel import Kernel, make_kernel, named_values, unknown_parameter
 from kernbench.messages import ScalarArg, Tag
 from kernbench.run import Run, type_name
 from kernbench.runtime.api import DeviceTensor, Runtime, failure_of
@@ -78,7 +78,7 @@ def compile(
 
     With a `signature` (`{"x": "*fp32", "n": "i32"}`) it is finished at once, else when a run shows the types.
     """
-    given = _joined(constexprs or {}, more_constexprs)
+    given = _joined(named_values("constexprs", constexprs), more_constexprs)
     where = target if target is None or isinstance(target, Target) else _device(target).target
     return make_kernel(source, given, signature, where, opt_level, dump_after, dump_dir)
 
@@ -159,8 +159,12 @@ class Device:
         if not isinstance(mode, str) or mode not in MODES:
             help_text = did_you_mean(shown(mode), tuple(MODES), "modes")
             raise KernBenchError.usage("E_MODE", f"the mode is {shown(mode)}", help=help_text)
-        values = _joined(args or {}, more_args)
-        arguments = _Arguments(kernel, values, placements or {}, dtypes or {})
+        if not isinstance(kernel, Kernel):
+            help_text = "pass what `kb.compile` gives"
+            raise KernBenchError.usage("E_ARG_FORM", f"the kernel is {shown(kernel)}", help=help_text)
+        values = _joined(named_values("args", args), more_args)
+        places, casts = named_values("placements", placements), named_values("dtypes", dtypes)
+        arguments = _Arguments(kernel, values, places, casts)
         axes = grid_of(grid, {**kernel.constexprs, **arguments.constexprs})
         compiled = kernel.specialise(arguments.signature, arguments.constexprs, self.target)
         return _Launch(self, kernel, compiled, arguments, axes, MODES[mode]).run()

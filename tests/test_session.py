@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 import kernbench as kb
 from kernbench import kernel as kernel_module
-from kernbench.diagnostics import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_KERNEL, EXIT_SIMULATION, EXIT_USAGE
+from kernbench.data_files import data_dir
+from kernbench.diagnostics import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_KERNEL, EXIT_SIMULATION, EXIT_USAGE, KernBenchError
 from kernbench.kernel import MAX_SPECIALISATIONS
 from kernbench.messages import KernelLaunch, MemoryRead, MemoryWrite
 from kernbench.runtime import api
@@ -437,3 +439,23 @@ def test_a_placement_that_the_device_does_not_have_is_told_of_its_tensor() -> No
         with pytest.raises(kb.KernBenchError) as caught:
             scaled(placements={"y": place})
         assert ["the placement of tensor `y`"] == [found.path for found in caught.value.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda k: kb.compile(k, constexprs=5), "`constexprs` is 5"),
+        (lambda k: kb.compile(k, constexprs={1: 2}), "`constexprs` is {1: 2}"),
+        (lambda k: kb.compile(k, signature=["x_ptr"]), "`signature` is ['x_ptr']"),
+        (lambda k: kb.compile(k, dump_after=3), "`dump_after` is 3"),
+        (lambda k: kb.open("ahbm_1x1").run(3), "the kernel is 3"),
+        (lambda k: kb.open("ahbm_1x1").run(kb.compile(k), args=3), "`args` is 3"),
+        (lambda k: kb.open("ahbm_1x1").run(kb.compile(k), placements=[]), "`placements` is []"),
+    ],
+)
+def test_what_has_a_wrong_form_is_told(call: Callable[[Any], object], told: str) -> None:
+    with pytest.raises(KernBenchError) as caught:
+        call(data_dir("kernels") / "vector_add.tl")
+
+    (found,) = caught.value.diagnostics
+    assert ("E_ARG_FORM", told) == (found.code, found.message)

@@ -56,8 +56,11 @@ def _check_file(name: str) -> tuple[int, list[Diagnostic]]:
     if name != "-" and not path.is_file():
         return EXIT_USAGE, [Diagnostic("E_INPUT_FILE", f"there is no file `{file}`")]
     checker, exit_code = (_stdin, EXIT_KERNEL) if name == "-" else _checker(path)
+    if kernel and checker is not _kernel:
+        text = f"`{file}` is no kernel file, so `{kernel}` is not looked for in it"
+        return EXIT_USAGE, [Diagnostic("E_INPUT_FILE", text, help=f"give `{file}` alone, or a .tl or .py file")]
     try:
-        found = _one_kernel(path, kernel) if kernel and checker is _kernel else checker(path)
+        found = _one_kernel(path, kernel) if kernel else checker(path)
     except KernBenchError as error:
         return error.exit_code, list(error.diagnostics)
     return (exit_code if any(each.severity == "error" for each in found) else 0), found

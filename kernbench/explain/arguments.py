@@ -104,6 +104,16 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         right=_run("x_ptr=np.ascontiguousarray(x[::-1]), n=64"),
     ),
     Explanation(
+        code="E_ARG_FORM",
+        story="""
+            `constexprs`, `signature`, `args`, `placements` and `dtypes` are mappings from the names of parameters; the
+            kernel of `device.run` is what `kb.compile` gives; `dump_after` names passes.
+        """,
+        wrong=Python('kernel = kb.compile("k.tl", constexprs=5)', _SCALE),
+        says="`constexprs` is 5",
+        right=Python('kernel = kb.compile("k.tl", constexprs={})', _SCALE),
+    ),
+    Explanation(
         code="E_ARG_TWICE",
         story="""
             One argument is given in two ways: in `args` and as a keyword, or as a constexpr when the kernel was

@@ -16,6 +16,7 @@ ERRORS: dict[str, str] = message_fields.ERRORS | {
     "E_ARG_DTYPE": "an array has an element type that no device has, or another than the kernel was compiled for",
     "E_ARG_RANGE": "a number does not fit the type of its parameter",
     "E_ARG_STRIDES": "an array's strides cannot be laid out in device memory",
+    "E_ARG_FORM": "a parameter of the Python face is not the mapping, the names or the kernel that it takes",
     "E_ARG_TWICE": "an argument is given twice",
     "E_ARG_SHARED": "two arrays that cannot be one tensor share memory that the kernel stores to",
     "E_GRID": "a launch's grid is not one to three numbers of programs",

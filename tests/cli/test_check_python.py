@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kernbench.data_files import data_dir
 from tests.cli.test_commands import call
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\nfrom .helpers import half\n\n"
@@ -35,3 +36,12 @@ def test_one_kernel_is_checked(
     found, _, err = call(capsys, "check", f"{tmp_path / 'k.py'}{asked}")
 
     assert (code, True) == (found, told in err)
+
+
+def test_a_kernel_name_behind_another_kind_of_file_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    bench = data_dir("kernels") / "softmax.yaml"
+
+    found, _, err = call(capsys, "check", f"{bench}::softmax")
+
+    assert found == 2
+    assert "is no kernel file, so `softmax` is not looked for in it" in err
