@@ -113,8 +113,12 @@ def _execute(recorded: Recorded, options: dict[str, Any]) -> int:
         _print_summary(result, case, check, time.perf_counter() - started, failure)
     if failure:
         say(failure.render())
+    fine = failure is None and all(entry["ok"] for entry in check.values())
+    if not fine and options["topology"] not in (None, case.topology) and case.topology is not None:
+        say(f"note: the bench file is made for {case.topology}; its sizes may not fit {result.topology}")
+    if failure:
         return failure.exit_code or EXIT_SIMULATION
-    return 0 if all(entry["ok"] for entry in check.values()) else 1
+    return 0 if fine else 1
 
 
 def _simulated(device: Device, kernel: Kernel, case: BenchCase, mode: str) -> tuple[Run, KernBenchError | None]:

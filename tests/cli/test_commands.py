@@ -51,6 +51,17 @@ def test_run_json_has_every_key_and_its_terms_add_up(kernel: str, capsys: pytest
     assert all(0 <= engine["utilization"] <= 1 for engine in report["engines"].values())
 
 
+def test_a_device_for_which_the_bench_is_not_made_is_told_where_results_differ(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = "the bench file is made for ahbm_2sip_1x1; its sizes may not fit ahbm_1x1"
+    code, _, err = call(capsys, "run", "all_reduce.tl", "--case", "tiny", "-t", "ahbm_1x1")
+    assert (1, True) == (code, said in err)
+
+    code, _, err = call(capsys, "run", "gqa_decode_long.tl", "--case", "tiny", "-t", "ahbm_1x1")
+    assert (0, False) == (code, "made for" in err)
+
+
 @pytest.mark.parametrize("kernel", SMALL)
 def test_timing_mode_logs_the_same_bytes(kernel: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logs = []
