@@ -39,14 +39,15 @@ def find_module(importer: SourceText, module: str) -> Path | None:
     folders = importer.path.parents
     up = len(module) - len(name)
     if up:
-        return _below(folders[up - 1], parts) if up <= len(folders) else None
+        inside = list(_roots(folders))[:up]
+        return _below(inside[-1], parts) if len(inside) == up else None
     return next((found for folder in _roots(folders) if (found := _below(folder, parts)) is not None), None)
 
 
 def _roots(folders: Iterable[Path]) -> Iterator[Path]:
     for folder in folders:
         yield folder
-        if (folder / _ROOT_MARK).exists():
+        if os.path.exists(folder / _ROOT_MARK):
             return
 
 
@@ -57,10 +58,11 @@ def find_submodule(package: Path, name: str) -> Path | None:
 
 
 def _below(folder: Path, parts: Sequence[str]) -> Path | None:
+    """Names that no file can have, as too long ones, lead nowhere: `os.path` does not raise for them."""
     place = folder.joinpath(*parts)
     files = [place.with_name(place.name + suffix) for suffix in _SUFFIXES] if parts else []
-    found = next((file for file in (*files, place / _PACKAGE) if file.is_file()), None)
-    return place if found is None and place.is_dir() else found
+    found = next((file for file in (*files, place / _PACKAGE) if os.path.isfile(file)), None)
+    return place if found is None and os.path.isdir(place) else found
 
 
 @dataclass

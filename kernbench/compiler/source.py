@@ -44,7 +44,7 @@ class SourceText:
     def from_bytes(cls, name: str, raw: bytes) -> SourceText:
         """Decode a file's bytes, or say where they are no text."""
         if len(raw) > MAX_BYTES:
-            found = f"`{name}` has {len(raw)} bytes, at most {MAX_BYTES} are read"
+            found = f"`{name}` has more than {MAX_BYTES} bytes, and no more are read"
             raise KernBenchError([error("E_SOURCE_TOO_LARGE", found)], EXIT_KERNEL)
         try:
             text = raw.decode("utf-8")
@@ -66,7 +66,9 @@ class SourceText:
     @classmethod
     def read(cls, path: Path, name: str | None = None) -> SourceText:
         """Read a file; `name` is how messages call it."""
-        return replace(cls.from_bytes(name or str(path), path.read_bytes()), path=path.absolute())
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        return replace(cls.from_bytes(name or str(path), raw), path=path.absolute())
 
     @property
     def file(self) -> str:

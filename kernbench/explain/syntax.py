@@ -28,7 +28,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         code="E_SOURCE_TOO_LARGE",
         story="""
             A kernel file is read whole, so its size is bounded: a file of megabytes is a file given by mistake. The
-            diagnostic states the size and the limit.
+            diagnostic states the limit.
         """,
         no_example="an example would have to be longer than the limit of megabytes that it shows",
     ),

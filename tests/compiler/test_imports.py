@@ -148,3 +148,24 @@ def test_no_import_leads_out_of_a_repository(tmp_path: Path) -> None:
     lay_out(tmp_path, {"utils.py": DOUBLE, "pkg/.git/HEAD": ""})
 
     assert "E_FOREIGN_NAME" == wrong(tmp_path, "from utils import double\n", "double(i)").code
+
+
+@pytest.mark.parametrize("module", ["." + "a" * 5000, ".." + ".".join(["a" * 200] * 40), "a" * 5000, "." * 99 + "a"])
+def test_modules_that_no_file_can_be(tmp_path: Path, module: str) -> None:
+    assert wrong(tmp_path, f"from {module} import f\n", "f(i)").code == "E_FOREIGN_NAME"
+
+
+def test_dots_do_not_lead_out_of_a_repository(tmp_path: Path) -> None:
+    lay_out(tmp_path, {"repo/.git/HEAD": "", "repo/inside.py": DOUBLE, "outside.py": DOUBLE})
+
+    assert build(tmp_path, "from ...inside import double\n", "double(i)", "repo/pkg/ops/k.py").program.body
+    with pytest.raises(KernBenchError, match=r"`double` is imported from `\.\.\.\.outside`"):
+        build(tmp_path, "from ....outside import double\n", "double(i)", "repo/pkg/ops/k.py")
+
+
+def test_of_a_file_that_is_far_too_large_little_is_read(tmp_path: Path) -> None:
+    lay_out(tmp_path, {"pkg/ops/huge.py": DOUBLE})
+    with (tmp_path / "pkg/ops/huge.py").open("r+b") as file:
+        file.truncate(1 << 40)
+
+    assert wrong(tmp_path, "from .huge import double\n", "double(i)").code == "E_SOURCE_TOO_LARGE"
