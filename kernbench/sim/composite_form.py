@@ -12,7 +12,7 @@ from kernbench.commands import CompositeTemplate, IndexOp, OpSpec, Reg, TensorHa
 from kernbench.dtypes import DType
 from kernbench.numerics import MICRO_OPS, accumulator_dtype
 from kernbench.sim.access_eval import BoxForm, affine_ints, index_registers
-from kernbench.sim.compute import ValueOp, make_value_op
+from kernbench.sim.compute import BoundOp, ValueOp, bind, make_value_op
 from kernbench.sim.dma_command import checked_range
 from kernbench.sim.engines.pe_math import ChainOp
 from kernbench.sim.faults import DeviceFault
@@ -95,6 +95,7 @@ class CompositeForm:
         self.can_be_rehearsed = self.is_local and self.plan.loop is not None
         self.rehearsals: dict[int, Rehearsal] = {}  # by the topology index of PE_GEMM
         self.values_at_once = self._values_at_once()
+        self._fixed_ops = [bind(op, []) if op is not None and op.is_fixed else None for op in self.values]
         self.value_registers = context.taint.of(*_scalars(template.ops)) if self.values else ()
 
     def _hbm_operands(self, context: FormContext) -> dict[str, HbmOperand]:
@@ -146,6 +147,13 @@ class CompositeForm:
             None if op.kind == "gemm" else make_value_op(op, numbers, acc or _result_dtype(op), context.dtypes, output)
             for op in self.template.ops
         )
+
+    def bound_ops(self, registers: Registers) -> list[BoundOp | None]:
+        """The MATH ops at a dispatch, one an op; the GEMM has none."""
+        return [
+            fixed if fixed is not None or op is None else bind(op, registers)
+            for fixed, op in zip(self._fixed_ops, self.values, strict=True)
+        ]
 
     def _values_at_once(self) -> bool:
         """The output can be computed as one tile: every element depends on its own place alone, and on all of k."""

@@ -17,7 +17,7 @@ from kernbench.dtypes import cast
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import BoxForm, Part
 from kernbench.sim.composite_form import Binding, CompositeForm
-from kernbench.sim.compute import Array, BoundOp, TileBox, bind, operand_values, run_op
+from kernbench.sim.compute import Array, BoundOp, TileBox, operand_values, run_op
 from kernbench.sim.memory import UNKNOWN
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.plan import Loop, MathStage
@@ -52,7 +52,7 @@ class CompositeValues:
         self.unknown = any(isinstance(registers[r], Unknown) for r in form.value_registers)
         self._ops: list[BoundOp | None] = []
         if not self.unknown:
-            self._ops = [None if op is None else bind(op, registers) for op in form.values]
+            self._ops = form.bound_ops(registers)
 
     def begin(self) -> None:
         """The command issues: what it reads in TCM is complete."""

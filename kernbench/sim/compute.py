@@ -47,6 +47,11 @@ class ValueOp:
     def is_generator(self) -> bool:
         return not self.args
 
+    @property
+    def is_fixed(self) -> bool:
+        """The same at every dispatch."""
+        return not self.is_generator and all(arg.read is None for arg in self.args)
+
 
 class BoundOp(NamedTuple):
     """A `ValueOp` at one dispatch: scalars and attributes are values now."""
