@@ -15,7 +15,7 @@ from kernbench.cli.output import document, print_json, say
 from kernbench.cli.rundir import read_run_dir
 from kernbench.compiler.program_json import program_document
 from kernbench.diagnostics import KernBenchError
-from kernbench.report.inspect import LineUse, add_run, inspect_program, inspect_text
+from kernbench.report.inspect import LineUse, LineUses, add_run, inspect_program, inspect_text
 from kernbench.version import VERSION
 
 
@@ -24,7 +24,7 @@ from kernbench.version import VERSION
 @topology_option()
 @bench_options
 @opt_option
-@click.option("--line", "line", type=click.IntRange(min=1), metavar="N", help="Only this source line.")
+@click.option("--line", "line", type=click.IntRange(min=1), metavar="N", help="Only this line of the kernel's file.")
 @click.option("--op", "op", type=click.IntRange(min=0), metavar="N", help="Only the command %N.")
 @click.option("--run", "with_run", is_flag=True, help="Simulate (timing mode) and add the time of each line.")
 @json_option
@@ -39,7 +39,7 @@ def inspect(kernel: str, line: int | None, op: int | None, with_run: bool, as_js
         say(found.render())
     case = load_case(asked) if asked.kernel.bench or asked.bench else None
     device = device_of(asked, case)
-    uses = inspect_program(compiled.program, made.source.text.splitlines(), device.graph.spec.pe)
+    uses = inspect_program(compiled.program, compiled.source, compiled.imported, device.graph.spec.pe)
     if with_run:
         case = load_case(asked)
         result = device.run(made, arguments_of(made, case), case.grid, case.placements, mode="timing")
@@ -66,13 +66,15 @@ def _asked(kernel: str, options: dict[str, Any]) -> Asked:
     return Asked(file, options["bench"], options["case"], sets, options["topology"], options["opt_level"])
 
 
-def _chosen(uses: list[LineUse], line: int | None, op: int | None) -> list[LineUse]:
-    if line is not None and line > len(uses):
-        raise KernBenchError.usage("E_OPTION", f"--line {line}: the file has {len(uses)} lines")
+def _chosen(uses: LineUses, line: int | None, op: int | None) -> list[LineUse]:
+    """`line` is one of the kernel's own file."""
+    if line is not None and line > len(uses.own):
+        raise KernBenchError.usage("E_OPTION", f"--line {line}: the file has {len(uses.own)} lines")
     known = sorted(number for use in uses for number in use.commands)
     if op is not None and op not in known:
         raise KernBenchError.usage("E_OPTION", f"--op {op}: the commands are %{known[0]} to %{known[-1]}")
-    return [use for use in uses if (line is None or use.line == line) and (op is None or op in use.commands)]
+    lines = uses if line is None else [uses.own[line - 1]]
+    return [use for use in lines if op is None or op in use.commands]
 
 
 def _print_commands(compiled: Any, chosen: list[LineUse]) -> None:

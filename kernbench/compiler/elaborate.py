@@ -21,6 +21,7 @@ from kernbench.compiler.expressions import EXPRESSIONS
 from kernbench.compiler.fault_log import FaultLog, GiveUp
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame, Walker
+from kernbench.compiler.imports import Imports
 from kernbench.compiler.kernel_select import Bound, bind_parameters, select_kernel
 from kernbench.compiler.module_scope import ModuleScope
 from kernbench.compiler.naming import name_blocks
@@ -48,13 +49,14 @@ def elaborate(
     sink: Sink,
     written_operands: WrittenOperands = lambda recipe: frozenset(),
     power_of_two: bool = False,
+    imports: Imports | None = None,
 ) -> Residual | None:
     """The residual program of one kernel; None where `sink` got errors.
 
     `signature` gives the types of run-time arguments as Triton writes them: `{"x_ptr": "*fp32", "n": "i32"}`.
-    With `power_of_two`, block sides must be powers of two.
+    With `power_of_two`, block sides must be powers of two. `imports` takes the files that are read beside `source`.
     """
-    log = FaultLog(source)
+    log = FaultLog(source, imports)
     residual: Residual | None = None
     with _room_to_recurse():
         try:

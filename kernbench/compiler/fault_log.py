@@ -29,9 +29,9 @@ class GiveUp(Exception):
 class FaultLog:
     """A loop's body is walked until its types are stable; only what the last walk finds is told."""
 
-    def __init__(self, source: SourceText) -> None:
+    def __init__(self, source: SourceText, imports: Imports | None = None) -> None:
         self.source = source
-        self.imports = Imports(source)
+        self.imports = imports or Imports(source)
         self._found: list[Diagnostic] = []
 
     def add(self, fault: Fault) -> None:

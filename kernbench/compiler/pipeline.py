@@ -17,6 +17,7 @@ from kernbench.compiler.ast_printer import print_ast
 from kernbench.compiler.errors import error
 from kernbench.compiler.fault_log import FaultLog
 from kernbench.compiler.faults import Fault
+from kernbench.compiler.imports import Imports
 from kernbench.compiler.kernel_select import select_kernel
 from kernbench.compiler.name_check import check_names
 from kernbench.compiler.printer import print_program
@@ -45,6 +46,10 @@ class Context:
     target: Target | None = None
     opt_level: int = 1
     sink: Sink = field(default_factory=Sink)
+    imports: Imports = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.imports = Imports(self.source)
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ def _elaborate(module: ast.Module, context: Context) -> Residual:
         context.sink,
         written_operands,
         power_of_two=context.source.name.endswith(".py"),
+        imports=context.imports,
     )
     _stop_at_errors(context.sink)
     assert residual is not None, "elaboration without an error has a result"
@@ -79,7 +85,7 @@ def _elaborate(module: ast.Module, context: Context) -> Residual:
 
 
 def _lower(residual: Residual, context: Context) -> Program:
-    faults = FaultLog(context.source)
+    faults = FaultLog(context.source, context.imports)
     program = lower.lower(residual, faults, context.opt_level)
     faults.publish(context.sink)
     _stop_at_errors(context.sink)
@@ -144,6 +150,7 @@ class CompiledKernel:
     source: SourceText
     target: Target | None
     diagnostics: tuple[Diagnostic, ...] = ()  # warnings and remarks
+    imported: Mapping[str, SourceText] = field(default_factory=dict)  # files read beside `source`, as places name them
 
     @property
     def name(self) -> str:
@@ -182,6 +189,7 @@ def compile_kernel(
         source=source,
         target=target,
         diagnostics=tuple(context.sink.diagnostics),
+        imported={file: text for file, text in context.imports.sources.items() if text is not source},
     )
 
 

@@ -1,16 +1,20 @@
 """Source beside what it became: for each line its commands, ops, stages, bytes and FLOPs, and the time it took.
 
+Lines of helpers that stand in other files come after those of the kernel's file.
+
 Reads a program and an op log; compiles and runs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kernbench.commands import Command, CompositeTemplate, OpSpec, Program, walk
+from kernbench.compiler.library import library_source
 from kernbench.compiler.program_json import KINDS
+from kernbench.compiler.source import SourceText
 from kernbench.report.stages import stages_of
 from kernbench.sim.op_log import OpTable
 from kernbench.sim.topology_schema import PeSpec
@@ -22,6 +26,7 @@ DMA_KINDS = ("dma_read", "dma_write")
 class LineUse:
     """What one source line became. Bytes and FLOPs are those of one run of each of its commands."""
 
+    file: str
     line: int
     text: str
     commands: list[int] = field(default_factory=list)  # ids
@@ -35,6 +40,7 @@ class LineUse:
 
     def to_json(self) -> dict[str, Any]:
         return {
+            "file": self.file,
             "line": self.line,
             "text": self.text,
             "commands": self.commands,
@@ -48,12 +54,40 @@ class LineUse:
         }
 
 
-def inspect_program(program: Program, source_lines: list[str], spec: PeSpec) -> list[LineUse]:
-    """One entry a source line, in order."""
-    uses = [LineUse(number, text) for number, text in enumerate(source_lines, 1)]
+class LineUses:
+    """All lines of `source`, the kernel's file, and of other files those that became something.
+
+    `imported` are the texts of files that the kernel imports, by the name that places carry.
+    """
+
+    def __init__(self, source: SourceText, imported: Mapping[str, SourceText]) -> None:
+        self.file = source.file
+        self.own = [
+            LineUse(source.file, number, text)
+            for number, text in enumerate(source.text.removesuffix("\n").split("\n"), 1)
+        ]
+        self._imported = imported
+        self._others: dict[tuple[str, int], LineUse] = {}
+
+    def __iter__(self) -> Iterator[LineUse]:
+        yield from self.own
+        yield from (self._others[place] for place in sorted(self._others))
+
+    def at(self, file: str, line: int) -> LineUse:
+        if file == self.file:
+            return self.own[line - 1]
+        if (file, line) not in self._others:
+            source = library_source(file) or self._imported.get(file)
+            self._others[file, line] = LineUse(file, line, source.line(line) if source else "")
+        return self._others[file, line]
+
+
+def inspect_program(program: Program, source: SourceText, imported: Mapping[str, SourceText], spec: PeSpec) -> LineUses:
+    """What the commands of a program count up to, line by line."""
+    uses = LineUses(source, imported)
     for node in walk(program.body):
-        if isinstance(node, Command) and node.span is not None and node.span.line <= len(uses):
-            _count(uses[node.span.line - 1], node, spec)
+        if isinstance(node, Command) and node.span is not None:
+            _count(uses.at(node.span.file, node.span.line), node, spec)
     return uses
 
 
@@ -81,34 +115,37 @@ def op_flops(op: OpSpec) -> int:
     return max(handle.n_elements for handle in blocks)
 
 
-def add_run(uses: list[LineUse], log: OpTable) -> None:
+def add_run(uses: LineUses, log: OpTable) -> None:
     """Put the records of an op log to the lines that caused them; times of overlapping records add up."""
     for use in uses:
         use.time_ns, use.moved_bytes, use.done_flops = 0.0, 0, 0
+    for use in uses:
+        use.time_ns, use.moved_bytes, use.done_flops = 0.0, 0, 0
     for record in log:
-        line = _line_of(record.src)
-        if line is None or line > len(uses):
+        place = _place_of(record.src)
+        if place is None:
             continue
-        use = uses[line - 1]
-        assert use.time_ns is not None
-        assert use.moved_bytes is not None
-        assert use.done_flops is not None
-        use.time_ns += record.duration_ps / 1000
-        use.moved_bytes += record.nbytes if record.op_kind in DMA_KINDS else 0
-        use.done_flops += record.flops
+        use = uses.at(*place)
+        use.time_ns = (use.time_ns or 0.0) + record.duration_ps / 1000
+        use.moved_bytes = (use.moved_bytes or 0) + (record.nbytes if record.op_kind in DMA_KINDS else 0)
+        use.done_flops = (use.done_flops or 0) + record.flops
 
 
-def _line_of(src: str) -> int | None:
-    """The line of `file:line:col`; records that no kernel line caused have none."""
+def _place_of(src: str) -> tuple[str, int] | None:
+    """File and line of `file:line:col`; records that no kernel line caused have none."""
     parts = src.rsplit(":", 2)
-    return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
+    return (parts[0], int(parts[1])) if len(parts) == 3 and parts[1].isdigit() else None
 
 
 def inspect_text(uses: Iterable[LineUse], *, with_run: bool) -> str:
-    """A table; lines that became nothing show their text alone."""
+    """A table; lines that became nothing show their text alone, a file after the first its name."""
     head = f"{'line':>4}  {'commands':<10} {'ops':<40} {'stages':>7} {'bytes':>10} {'flops':>12}"
     lines = [head + (f" {'time ns':>14}" if with_run else "") + "  source"]
+    file = None
     for use in uses:
+        if use.file != file and file is not None:
+            lines.append(f"in {use.file}")
+        file = use.file
         if use.commands or use.time_ns:
             ids = ",".join(f"%{number}" for number in use.commands)
             row = f"{use.line:>4}  {_cut(ids, 10):<10} {_cut(' '.join(use.ops), 40):<40} "
