@@ -257,17 +257,24 @@ def _check_arguments(
 
 
 def _assertion(frame: Frame, node: ast.Call) -> Value:
-    """`tl.device_assert(condition, message)`."""
-    message = text_of(frame, node.args[1]) if len(node.args) > 1 else ""
-    if node.args:
-        check(frame, frame.evaluate(node.args[0]), message, node.args[0])
+    """`tl.device_assert(cond, msg)`."""
+    given = _assert_arguments(node)
+    message = text_of(frame, given["msg"]) if "msg" in given else ""
+    if "cond" in given:
+        check(frame, frame.evaluate(given["cond"]), message, given["cond"])
     return NONE
 
 
+def _assert_arguments(node: ast.Call) -> dict[str, ast.Expr]:
+    named = {keyword.name: keyword.value for keyword in node.keywords}
+    return dict(zip(("cond", "msg"), node.args, strict=False)) | named
+
+
 def _static_assert(frame: Frame, node: ast.Call) -> Value:
-    if node.args:
-        at = frame.at(node.args[0].span)
-        condition = frame.builder.truth(frame.evaluate(node.args[0]), at)
+    test = _assert_arguments(node).get("cond")
+    if test is not None:
+        at = frame.at(test.span)
+        condition = frame.builder.truth(frame.evaluate(test), at)
         if not isinstance(condition, bool):
             message = "the condition of `tl.static_assert` is known at run time only"
             raise fault("E_CONSTEXPR_NEEDED", message, at, "this condition", help="use `tl.device_assert`")

@@ -128,7 +128,8 @@ class AssertStep:
         if any(isinstance(cpu.registers[register], Unknown) for register in self._checked):
             return self.next
         if not self._read(cpu.registers):
-            raise DeviceFault("E_KERNEL_ASSERT", f"assertion failed: {self._node.message}", self._node.span)
+            said = f": {self._node.message}" if self._node.message else ""
+            raise DeviceFault("E_KERNEL_ASSERT", f"assertion failed{said}", self._node.span)
         return self.next
 
 

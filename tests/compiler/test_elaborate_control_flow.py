@@ -662,6 +662,21 @@ def test_assertions() -> None:
     assert "assert $" in typed(text, {"o": "*i32", "n": "i32"}, {"B": 8})
 
 
+@pytest.mark.parametrize(
+    "arguments", ["B == 8, 'it is not 8'", "B == 8, msg='it is not 8'", "msg='it is not 8', cond=B == 8"]
+)
+@pytest.mark.parametrize("word", ["static_assert", "device_assert"])
+def test_an_assertion_takes_its_arguments_by_name(word: str, arguments: str) -> None:
+    text = f"""
+    def k(o, B: tl.constexpr):
+        tl.{word}({arguments})
+        tl.store(o, B)
+    """
+
+    assert 8 == run(text, {"o": out()}, {"B": 8})["o"][0]
+    assert "assertion failed: it is not 8" == error_of(text, {"o": "*i32"}, {"B": 6}).message
+
+
 def test_a_raise_that_is_reached_and_one_that_is_not() -> None:
     text = """
     def k(o, D: tl.constexpr):

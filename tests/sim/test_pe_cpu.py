@@ -368,12 +368,15 @@ def test_no_programs_and_an_empty_body_end_at_once() -> None:
     assert 0 == bench.run(program([], 0), []).exec_end_ps
 
 
-def test_an_assertion_ends_the_kernel_with_its_line() -> None:
-    body = [op(A, "eq", 1, 2), Assert(Reg(A), "one is two", span(12)), store(1)]
+@pytest.mark.parametrize(
+    ("message", "said"), [("one is two", "assertion failed: one is two"), ("", "assertion failed")]
+)
+def test_an_assertion_ends_the_kernel_with_its_line(message: str, said: str) -> None:
+    body = [op(A, "eq", 1, 2), Assert(Reg(A), message, span(12)), store(1)]
     out, _, result = run_values(body, [np.zeros(8, np.int32)], [i32] * 4)
 
     assert (False, "E_KERNEL_ASSERT", 12) == (result.ok, result.error_code, result.span.line)  # type: ignore[union-attr]
-    assert "assertion failed: one is two" == result.message
+    assert said == result.message
     assert not out[0].any()
 
 
