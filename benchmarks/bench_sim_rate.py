@@ -27,9 +27,9 @@ def decode(topology: str, caches: int) -> tuple[int, float]:
 
     def timed(engine: Any) -> None:
         nonlocal spent
-        start = time.perf_counter()
+        start = time.process_time()
         run_engine(engine)
-        spent += time.perf_counter() - start
+        spent += time.process_time() - start
 
     GraphEngine.run = timed  # type: ignore[method-assign]
     try:
