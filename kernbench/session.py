@@ -299,7 +299,7 @@ class _Launch:
         except KeyboardInterrupt:
             found.append(error("E_INTERRUPTED", f"the run of `{self.kernel.name}` was interrupted"))
             exit_code = EXIT_INTERRUPTED
-        found.extend(self.engine.diagnostics)
+        found.extend(self.compiled.imports.shown(each) for each in self.engine.diagnostics)
         self.result.diagnostics = tuple(dict.fromkeys(found))
         self.result.op_log = self.engine.op_log
         errors = [each for each in self.result.diagnostics if each.severity == "error"]
@@ -379,7 +379,7 @@ class _Launch:
         if fault is None or fault.span is None:
             return failure
         text, help = fault.hint or ("", None)
-        label = self.kernel.source.label(fault.span, text)
+        label = self.compiled.imports.label(fault.span, text)
         return Diagnostic(fault.code, fault.message, label, notes=fault.more, help=help)
 
     def _value(self, param: str) -> DeviceTensor | ScalarArg:

@@ -39,7 +39,7 @@ def inspect(kernel: str, line: int | None, op: int | None, with_run: bool, as_js
         say(found.render())
     case = load_case(asked) if asked.kernel.bench or asked.bench else None
     device = device_of(asked, case)
-    uses = inspect_program(compiled.program, compiled.source, compiled.imported, device.graph.spec.pe)
+    uses = inspect_program(compiled.program, compiled.imports, device.graph.spec.pe)
     if with_run:
         case = load_case(asked)
         result = device.run(made, arguments_of(made, case), case.grid, case.placements, mode="timing")

@@ -31,8 +31,8 @@ from kernbench.commands import (
 )
 from kernbench.compiler.errors import error
 from kernbench.compiler.handles import slot_and_offset
+from kernbench.compiler.imports import Imports
 from kernbench.compiler.liveness import Lifetimes, find_lifetimes
-from kernbench.compiler.source import SourceText
 from kernbench.compiler.target_checks import check_target
 from kernbench.compiler.tile_scratch import tile_scratch
 from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Label
@@ -81,9 +81,9 @@ class _Rings:
     of: dict[tuple[int, int], list[tuple[str, Buffer]]] = field(default_factory=dict)
 
 
-def allocate(program: Program, target: Target, source: SourceText | None = None) -> Program:
+def allocate(program: Program, target: Target, imports: Imports | None = None) -> Program:
     """The program with addresses; `E_TCM_OVERFLOW` where it does not fit."""
-    if wrong := check_target(program, target, source):
+    if wrong := check_target(program, target, imports):
         raise KernBenchError(wrong, EXIT_KERNEL)
     program = tile_scratch(program, target)
     with_rings, rings = _add_rings(program, target)
@@ -94,7 +94,7 @@ def allocate(program: Program, target: Target, source: SourceText | None = None)
         layout = place(with_rings.buffers, lifetimes, plan, target.tcm_bytes)
         if layout is not None:
             return _apply(with_rings, lifetimes, layout, rings)
-    raise KernBenchError([_overflow(with_rings, lifetimes, plans[-1], target, source)], EXIT_KERNEL)
+    raise KernBenchError([_overflow(with_rings, lifetimes, plans[-1], target, imports)], EXIT_KERNEL)
 
 
 def fits(program: Program, target: Target) -> bool:
@@ -385,7 +385,7 @@ def map_handles(node: Node, change: Callable[[TensorHandle], TensorHandle]) -> N
 
 
 def _overflow(
-    program: Program, lifetimes: Lifetimes, plan: Plan, target: Target, source: SourceText | None
+    program: Program, lifetimes: Lifetimes, plan: Plan, target: Target, imports: Imports | None
 ) -> Diagnostic:
     """What is alive where the most is, largest first."""
     items = [_item(buffer, lifetimes, plan) for buffer in program.buffers if buffer.id in lifetimes.first]
@@ -395,7 +395,7 @@ def _overflow(
     )
     needed = sum(item.nbytes for item in live)
     live.sort(key=lambda item: (-item.nbytes, item.buffer.id))
-    label = _label(lifetimes, peak, live[0], source)
+    label = _label(lifetimes, peak, live[0], imports)
     text = f"{needed} bytes are needed here, {target.tcm_bytes} are there" if needed > target.tcm_bytes else "here"
     message = f"kernel `{program.name}` does not fit in TCM: {needed} of {target.tcm_bytes} bytes are in use at once"
     notes = tuple(_live_line(item, lifetimes) for item in live[:MAX_SHOWN])
@@ -415,11 +415,11 @@ def _overflow(
 MAX_SHOWN = 12
 
 
-def _label(lifetimes: Lifetimes, peak: int, largest: Item, source: SourceText | None) -> Label | None:
+def _label(lifetimes: Lifetimes, peak: int, largest: Item, imports: Imports | None) -> Label | None:
     span = lifetimes.spans.get(peak) or lifetimes.made_at.get(largest.buffer.id)
-    if span is None or source is None:
+    if span is None or imports is None:
         return None
-    return source.label(span)
+    return imports.label(span)
 
 
 def _live_line(item: Item, lifetimes: Lifetimes) -> str:

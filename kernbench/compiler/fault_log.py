@@ -12,7 +12,6 @@ from dataclasses import replace
 from kernbench.compiler.errors import error
 from kernbench.compiler.faults import Fault
 from kernbench.compiler.imports import Imports
-from kernbench.compiler.library import library_source
 from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import Diagnostic, Label, Sink, Span
 
@@ -74,16 +73,6 @@ class FaultLog:
                 return
 
     def _located(self, fault: Fault) -> Diagnostic:
+        called = tuple(Label(span, "called from here") for span in fault.calls[:MAX_CALLS_SHOWN])
         diagnostic = fault.diagnostic
-        calls = fault.calls[:MAX_CALLS_SHOWN]
-        called = tuple(self._with_source(Label(span, "called from here")) for span in calls)
-        labels = tuple(self._with_source(label) for label in diagnostic.secondary)
-        primary = self._with_source(diagnostic.primary) if diagnostic.primary is not None else None
-        return replace(diagnostic, primary=primary, secondary=labels + called)
-
-    def _with_source(self, label: Label) -> Label:
-        if label.source:
-            return label
-        file = label.span.file
-        source = library_source(file) or self.imports.sources.get(file) or self.source
-        return source.label(label.span, label.text)
+        return self.imports.shown(replace(diagnostic, secondary=diagnostic.secondary + called))

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernbench.compiler import ast
-from kernbench.compiler.library import library_path
+from kernbench.compiler.library import library_path, library_source
 from kernbench.compiler.live_names import assigned_names
 from kernbench.compiler.parse import parse
 from kernbench.compiler.python_source import PythonFile
 from kernbench.compiler.source import SourceText
+from kernbench.diagnostics import Diagnostic, Label, Span
 
 _SUFFIXES = (".tl", ".py")
 _PACKAGE = "__init__.py"
@@ -108,7 +109,24 @@ class Imports:
 
     def __init__(self, main: SourceText) -> None:
         self.sources: dict[str, SourceText] = {main.file: main}  # by the file that places carry
+        self.main = main
         self._files: dict[Path, ImportedFile] = {}
+
+    def source(self, file: str) -> SourceText:
+        """The text that a place is in, by the file that the place names."""
+        return library_source(file) or self.sources.get(file) or self.main
+
+    def label(self, span: Span, text: str = "") -> Label:
+        """A label with its source line, whichever file that stands in."""
+        return self.source(span.file).label(span, text)
+
+    def shown(self, diagnostic: Diagnostic) -> Diagnostic:
+        """The same with the source lines of its places, where it came without."""
+        primary = diagnostic.primary and self._with_source(diagnostic.primary)
+        return replace(diagnostic, primary=primary, secondary=tuple(map(self._with_source, diagnostic.secondary)))
+
+    def _with_source(self, label: Label) -> Label:
+        return label if label.source else self.label(label.span, label.text)
 
     def file(self, path: Path, importer: SourceText) -> ImportedFile:
         """Raises what is wrong with the file's text, or `OSError`."""

@@ -39,17 +39,17 @@ def _ignore(index: int, name: str, text: str) -> None:
 class Context:
     """What passes know beside their input."""
 
-    source: SourceText
+    imports: Imports
     kernel_name: str | None = None
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     signature: Mapping[str, str] = field(default_factory=dict)
     target: Target | None = None
     opt_level: int = 1
     sink: Sink = field(default_factory=Sink)
-    imports: Imports = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.imports = Imports(self.source)
+    @property
+    def source(self) -> SourceText:
+        return self.imports.main
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _schedule(program: Program, context: Context) -> Program:
 
 def _allocate(program: Program, context: Context) -> Program:
     assert context.target is not None
-    return allocate.allocate(program, context.target, context.source)
+    return allocate.allocate(program, context.target, context.imports)
 
 
 @dataclass(frozen=True)
@@ -147,18 +147,21 @@ class CompiledKernel:
     fused: Program  # before anything that depends on the target
     program: Program
     binary: KernelBinary | None
-    source: SourceText
+    imports: Imports
     target: Target | None
     diagnostics: tuple[Diagnostic, ...] = ()  # warnings and remarks
-    imported: Mapping[str, SourceText] = field(default_factory=dict)  # files read beside `source`, as places name them
 
     @property
     def name(self) -> str:
         return self.program.name
 
+    @property
+    def source(self) -> SourceText:
+        return self.imports.main
+
     def finish(self, target: Target, dump_after: frozenset[str] = frozenset(), emit: Emit = _ignore) -> CompiledKernel:
         """The same kernel for a target: what `compile_kernel` with it would have given."""
-        context = Context(self.source, self.name, target=target, opt_level=self.fused.opt_level)
+        context = Context(self.imports, self.name, target=target, opt_level=self.fused.opt_level)
         forms = _run([p for p in PASSES if p.needs_target], self.fused, context, dump_after, emit)
         encoded: Encoded = forms["encode"]
         return replace(self, program=encoded.program, binary=encoded.binary, target=target)
@@ -176,7 +179,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Text to binary. Raises with all errors of the pass that found some."""
     check_pass_names(dump_after)
-    context = Context(source, kernel_name, constexprs or {}, signature or {}, target, opt_level)
+    context = Context(Imports(source), kernel_name, constexprs or {}, signature or {}, target, opt_level)
     passes = [p for p in PASSES if target is not None or not p.needs_target]
     forms = _run(passes, source, context, dump_after, emit)
     encoded: Encoded | None = forms.get("encode")
@@ -186,16 +189,15 @@ def compile_kernel(
         fused=forms["fuse"],
         program=forms["fuse"] if encoded is None else encoded.program,
         binary=None if encoded is None else encoded.binary,
-        source=source,
+        imports=context.imports,
         target=target,
         diagnostics=tuple(context.sink.diagnostics),
-        imported={file: text for file, text in context.imports.sources.items() if text is not source},
     )
 
 
 def finish(program: Program, target: Target, source: SourceText | None = None) -> tuple[Program, KernelBinary]:
     """The passes that need a target, on a program that was compiled without one."""
-    context = Context(source or SourceText("", ""), target=target, opt_level=program.opt_level)
+    context = Context(Imports(source or SourceText("", "")), target=target, opt_level=program.opt_level)
     encoded: Encoded = _run([p for p in PASSES if p.needs_target], program, context, frozenset(), _ignore)["encode"]
     return encoded.program, encoded.binary
 

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 
 from kernbench.commands import CompositeTemplate, OpSpec, Program, Scope, Target, TensorHandle, walk
 from kernbench.compiler.errors import error
-from kernbench.compiler.source import SourceText
+from kernbench.compiler.imports import Imports
 from kernbench.diagnostics import Diagnostic
 from kernbench.dtypes import DType
 
 
-def check_target(program: Program, target: Target, source: SourceText | None) -> list[Diagnostic]:
+def check_target(program: Program, target: Target, imports: Imports | None) -> list[Diagnostic]:
     """Everything that the target's engines cannot do."""
     found: list[Diagnostic] = []
     for node in walk(program.body):
         if isinstance(node, CompositeTemplate):
             for code, message, here, help in (*_types(node, target), *_groups(node, target)):
-                label = [source.label(node.span, here)] if source is not None and node.span else []
+                label = [imports.label(node.span, here)] if imports is not None and node.span else []
                 found.append(error(code, message, *label, help=help))
     return found
 

@@ -7,14 +7,13 @@ Reads a program and an op log; compiles and runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from kernbench.commands import Command, CompositeTemplate, OpSpec, Program, walk
-from kernbench.compiler.library import library_source
+from kernbench.compiler.imports import Imports
 from kernbench.compiler.program_json import KINDS
-from kernbench.compiler.source import SourceText
 from kernbench.report.stages import stages_of
 from kernbench.sim.op_log import OpTable
 from kernbench.sim.topology_schema import PeSpec
@@ -57,16 +56,17 @@ class LineUse:
 class LineUses:
     """All lines of `source`, the kernel's file, and of other files those that became something.
 
-    `imported` are the texts of files that the kernel imports, by the name that places carry.
+    `imports` has the texts of the files that the kernel imports.
     """
 
-    def __init__(self, source: SourceText, imported: Mapping[str, SourceText]) -> None:
+    def __init__(self, imports: Imports) -> None:
+        source = imports.main
         self.file = source.file
         self.own = [
             LineUse(source.file, number, text)
             for number, text in enumerate(source.text.removesuffix("\n").split("\n"), 1)
         ]
-        self._imported = imported
+        self._imports = imports
         self._others: dict[tuple[str, int], LineUse] = {}
 
     def __iter__(self) -> Iterator[LineUse]:
@@ -77,14 +77,13 @@ class LineUses:
         if file == self.file:
             return self.own[line - 1]
         if (file, line) not in self._others:
-            source = library_source(file) or self._imported.get(file)
-            self._others[file, line] = LineUse(file, line, source.line(line) if source else "")
+            self._others[file, line] = LineUse(file, line, self._imports.source(file).line(line))
         return self._others[file, line]
 
 
-def inspect_program(program: Program, source: SourceText, imported: Mapping[str, SourceText], spec: PeSpec) -> LineUses:
+def inspect_program(program: Program, imports: Imports, spec: PeSpec) -> LineUses:
     """What the commands of a program count up to, line by line."""
-    uses = LineUses(source, imported)
+    uses = LineUses(imports)
     for node in walk(program.body):
         if isinstance(node, Command) and node.span is not None:
             _count(uses.at(node.span.file, node.span.line), node, spec)
