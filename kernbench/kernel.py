@@ -76,6 +76,11 @@ class Kernel:
         """Each parameter, and whether it is a constexpr."""
         return {param.name: param.is_constexpr for param in self.function.params}
 
+    @property
+    def imported_files(self) -> list[Path]:
+        """The files beside its own that its specialisations were made from."""
+        return sorted({path for made in self._cache.values() for path in made.imports.paths})
+
     def specialise(
         self, signature: Mapping[str, str], constexprs: Mapping[str, Any] | None = None, target: Target | None = None
     ) -> CompiledKernel:

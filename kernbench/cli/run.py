@@ -106,7 +106,7 @@ def _execute(recorded: Recorded, options: dict[str, Any]) -> int:
     for found in () if failure else result.diagnostics:
         say(found.render())
     check = {} if failure or recorded.mode == "timing" else case.check({name: result[name] for name in case.references})
-    _keep(result, recorded, options, case.bench, device)
+    _keep(result, recorded, options, case.bench, device, kernel)
     if options["as_json"]:
         print_json({**result.to_json(check), "version": VERSION})
     else:
@@ -131,11 +131,13 @@ def _simulated(device: Device, kernel: Kernel, case: BenchCase, mode: str) -> tu
         return error.run, error
 
 
-def _keep(result: Run, recorded: Recorded, options: dict[str, Any], bench: Path, device: Device) -> None:
+def _keep(
+    result: Run, recorded: Recorded, options: dict[str, Any], bench: Path, device: Device, kernel: Kernel
+) -> None:
     if options["op_log"] is not None:
         write_file(options["op_log"], log_text(result))
     if options["run_dir"] is not None:
-        write_run_dir(Path(options["run_dir"]), recorded, bench, result, device.graph)
+        write_run_dir(Path(options["run_dir"]), recorded, bench, kernel.imported_files, result, device.graph)
 
 
 def log_text(result: Run) -> str:

@@ -9,6 +9,9 @@ import dataclasses
 import hashlib
 import io
 import json
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +20,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from kernbench.cli.locate import KernelFile
+from kernbench.cli.locate import KERNEL_SUFFIXES, KernelFile
 from kernbench.cli.output import document, write_file
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, Sink
 from kernbench.message_text import write_requests
@@ -68,17 +71,23 @@ class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
     files: dict[str, str]
 
 
-def write_run_dir(folder: Path, recorded: Recorded, bench: Path, result: Run, graph: TopologyGraph) -> None:
-    """Make the folder and fill it; `manifest.json` comes last, so that a folder with one is whole."""
+def write_run_dir(
+    folder: Path, recorded: Recorded, bench: Path, imported: Sequence[Path], result: Run, graph: TopologyGraph
+) -> None:
+    """Make the folder and fill it; `manifest.json` comes last, so that a folder with one is whole.
+
+    `imported` are the files that the kernel's file imports; the copies lie to each other as the files do.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "buffers").mkdir(exist_ok=True)
     except OSError as error:
         raise KernBenchError.usage("E_OUTPUT_FILE", f"cannot make `{folder}`: {error.strerror}") from error
-    kernel = recorded.kernel
+    sources = _source_copies(recorded.kernel.path, imported)
+    kernel = next(iter(sources))
     contents: dict[str, bytes] = {
-        kernel.path.name: kernel.path.read_bytes(),
-        "bench.yaml": _whole_bench(bench, kernel.path),
+        **sources,
+        "bench.yaml": _whole_bench(bench, kernel),
         "topology.yaml": yaml.dump(graph.resolved_config(), Dumper=_Dumper, sort_keys=False).encode(),
         "op_log.jsonl": _log_bytes(result),
         "run.json": (json.dumps(result.to_json(), indent=2) + "\n").encode(),
@@ -87,12 +96,13 @@ def write_run_dir(folder: Path, recorded: Recorded, bench: Path, result: Run, gr
     for digest, data in result.sent.buffers.items():
         contents[f"buffers/{buffer_name(digest)}"] = bytes(data if isinstance(data, bytes) else data.tobytes())
     for name, data in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_file(folder / name, data)
     manifest = document(
         SCHEMA,
         {
-            "kernel": kernel.path.name,
-            "kernel_name": kernel.name,
+            "kernel": kernel,
+            "kernel_name": recorded.kernel.name,
             "bench": "bench.yaml",
             "topology": "topology.yaml",
             **{field: getattr(recorded, field) for field in _COPIED},
@@ -108,6 +118,27 @@ def write_run_dir(folder: Path, recorded: Recorded, bench: Path, result: Run, gr
 _COPIED = tuple(
     field.name for field in dataclasses.fields(Recorded) if field.name not in ("kernel", "bench", "topology")
 )
+
+
+def _source_copies(kernel: Path, imported: Sequence[Path]) -> dict[str, bytes]:
+    """The texts by their paths in the run directory, the kernel's first."""
+    files = [path.resolve() for path in (kernel, *imported)]
+    texts = [path.read_bytes() for path in files]
+    top = _top_folder(files, texts)
+    return {path.relative_to(top).as_posix(): text for path, text in zip(files, texts, strict=True)}
+
+
+def _top_folder(files: Sequence[Path], texts: Sequence[bytes]) -> Path:
+    """The folder that the files share; above it, that of a package of which a text says the name in an import."""
+    named = {match.decode() for text in texts for match in _IMPORTED_NAME.findall(text)}
+    top = shared = Path(os.path.commonpath([path.parent for path in files]))
+    for folder in (shared, *shared.parents) if len(files) > 1 else ():
+        if folder.name in named:
+            top = folder.parent
+    return top
+
+
+_IMPORTED_NAME = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 
 
 def buffer_name(content_hash: str) -> str:
@@ -136,7 +167,7 @@ def _decimal_text(value: Decimal) -> str:
     return text if "." in text else f"{text}.0"
 
 
-def _whole_bench(bench: Path, kernel: Path) -> bytes:
+def _whole_bench(bench: Path, kernel: str) -> bytes:
     """The bench file with what it extends written out, so that the copy stands alone."""
     sink = Sink()
     text = read_bench_text(bench, str(bench), sink)
@@ -144,7 +175,7 @@ def _whole_bench(bench: Path, kernel: Path) -> bytes:
     keys = text.root.plain()
     keys.pop("extends", None)
     _, separator, name = keys["kernel"].partition("::")
-    keys["kernel"] = f"{kernel.name}{separator}{name}"
+    keys["kernel"] = f"{kernel}{separator}{name}"
     return yaml.dump(keys, Dumper=_Dumper, sort_keys=False, allow_unicode=True).encode()
 
 
@@ -158,9 +189,9 @@ def read_run_dir(folder: Path) -> Recorded:
         ) from error
     except msgspec.DecodeError as error:
         raise KernBenchError([Diagnostic("E_RUN_DIR", f"manifest.json of `{folder}`: {error}")], EXIT_INPUT) from error
-    changed = [
-        name for name in (manifest.kernel, manifest.bench, manifest.topology) if not _same(folder, name, manifest)
-    ]
+    sources = [name for name in manifest.files if name.endswith(KERNEL_SUFFIXES) and name != manifest.kernel]
+    used = (manifest.kernel, manifest.bench, manifest.topology, *sources)
+    changed = [name for name in used if not _same(folder, name, manifest)]
     if changed:
         text = f"`{folder}`: {', '.join(changed)} differs from what the run used"
         raise KernBenchError([Diagnostic("E_RUN_DIR", text, help="make the run directory anew")], EXIT_INPUT)

@@ -112,6 +112,13 @@ class Imports:
         self.main = main
         self._files: dict[Path, ImportedFile] = {}
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files that were read beside the main one, without those of the library."""
+        shipped = library_path("").parent
+        read = (source.path for source in self.sources.values() if source is not self.main)
+        return sorted(path.resolve() for path in read if path is not None and path.parent != shipped)
+
     def source(self, file: str) -> SourceText:
         """The text that a place is in, by the file that the place names."""
         return library_source(file) or self.sources.get(file) or self.main

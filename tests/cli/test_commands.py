@@ -240,6 +240,35 @@ def test_a_run_directory_gives_the_same_bytes_again(tmp_path: Path, capsys: pyte
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
 
 
+@pytest.mark.parametrize("statement", ["from ..common import twice", "from pkg.common import twice"])
+def test_a_run_directory_holds_what_its_kernel_imports(
+    statement: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "import triton\nimport triton.language as tl\n"
+    ops = tmp_path / "pkg" / "ops"
+    ops.mkdir(parents=True)
+    (tmp_path / "pkg" / "common.py").write_text(f"{head}@triton.jit\ndef twice(x):\n    return 2 * x\n")
+    (ops / "k.py").write_text(
+        f"{head}{statement}\n@triton.jit\ndef k(x_ptr, BLOCK: tl.constexpr):\n"
+        "    x = x_ptr + tl.arange(0, BLOCK)\n    tl.store(x, twice(tl.load(x)))\n"
+    )
+    (ops / "k.yaml").write_text(
+        "{kernel: k.py::k, topology: ahbm_1x1, constexprs: {BLOCK: 64}, grid: [1],"
+        " tensors: {x_ptr: {shape: [64], dtype: fp32, init: ones}}, expect: {x_ptr: x_ptr * 2}}"
+    )
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert 0 == call(capsys, "run", str(ops / "k.py::k"), "-o", str(first))[0]
+    (tmp_path / "pkg").rename(tmp_path / "gone")
+
+    assert 0 == call(capsys, "run", "--from", str(first), "-o", str(second))[0]
+    for name in ("op_log.jsonl", "bench.yaml"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    (copy,) = first.rglob("common.py")
+    copy.write_text(copy.read_text().replace("2 *", "3 *"))
+    code, _, told = call(capsys, "run", "--from", str(first))
+    assert (4, True) == (code, "common.py differs from what the run used" in told)
+
+
 def test_a_closed_pipe_ends_quietly() -> None:
     command = f"{sys.executable} -m kernbench run softmax.tl --case tiny --op-log - | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
