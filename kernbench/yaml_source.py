@@ -31,6 +31,12 @@ from yaml.events import (
 
 from kernbench.diagnostics import EXIT_INPUT, Diagnostic, KernBenchError, Label, Sink, Span
 
+# By what the reader says of it
+_SYNTAX_HELP = {
+    "\\t": "indent with spaces, not with tabs",
+    "but got '['": 'a text with brackets in it is quoted, as in "zeros([n, m])"',
+}
+
 YAML_ERRORS: dict[str, str] = {
     "E_YAML_FILE": "a YAML file cannot be read",
     "E_YAML_ENCODING": "a YAML file is not UTF-8 text",
@@ -396,7 +402,7 @@ class _Reader:
             label = Label(span, "", self._text(mark.line))
         elif isinstance(position := getattr(error, "position", None), int):
             label = self._at(position)
-        help = "indent with spaces, not with tabs" if "\\t" in str(problem) else None
+        help = next((help for sign, help in _SYNTAX_HELP.items() if sign in str(problem)), None)
         self.sink.add(Diagnostic("E_YAML_SYNTAX", f"this is not YAML: {problem}", label, help=help))
 
     def _at(self, position: int) -> Label:

@@ -95,6 +95,21 @@ def test_a_bomb_of_aliases_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "help"),
+    [
+        ("a:\n\tb: 1\n", "indent with spaces, not with tabs"),
+        ("a: {b: zeros([n, m])}\n", 'a text with brackets in it is quoted, as in "zeros([n, m])"'),
+        ("a: {b: 1\n", None),
+    ],
+)
+def test_what_helps_against_a_text_that_is_not_yaml(text: str, help: str | None) -> None:
+    with pytest.raises(KernBenchError) as caught:
+        read_yaml(text, "f.yaml")
+
+    assert [help] == [found.help for found in caught.value.diagnostics]
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("", ("E_YAML_EMPTY", 0, None)),

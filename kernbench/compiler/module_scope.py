@@ -25,6 +25,12 @@ from kernbench.compiler.targets import assign
 from kernbench.compiler.values import ERROR, FileValue, FunctionValue, ModuleValue, Value
 from kernbench.diagnostics import KernBenchError, did_you_mean
 
+_OF_A_FILE = "write what it does into this file, or give the file it is in beside this one"
+_OF_A_PACKAGE = (
+    "write it with functions of `tl` (`kernbench list functions`) and a constant as its number,"
+    " or give the file it is in beside this one"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
@@ -37,7 +43,7 @@ class Foreign:
         origin = f"from `{node.module}`" if node.name is not None else f"as module `{node.module}`"
         message = f"`{name}` is imported {origin}, which a kernel cannot use"
         others = ((node.span, "imported here"),)
-        advice = "write what it does into this file, or give the file it is in beside this one"
+        advice = _OF_A_FILE if node.module.startswith(".") else _OF_A_PACKAGE
         return fault("E_FOREIGN_NAME", message, place, "used here", help=advice, others=others)
 
 

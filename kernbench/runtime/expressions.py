@@ -18,7 +18,7 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
 from kernbench.data_files import data_dir
-from kernbench.diagnostics import Diagnostic, did_you_mean
+from kernbench.diagnostics import Diagnostic, did_you_mean, nearest
 from kernbench.runtime.errors import error
 from kernbench.runtime.functions import CONSTANTS, FUNCTIONS, MAX_ELEMENTS
 
@@ -198,8 +198,9 @@ def _name(node: Expression, names: Mapping[str, Any]) -> Any:
         return names[node.value]
     if node.value in CONSTANTS:
         return CONSTANTS[node.value]
-    known = [*names, *CONSTANTS]
-    help_text = did_you_mean(node.value, [str(name) for name in known], "names")
+    given = [str(name) for name in names]
+    near = nearest(node.value, [*given, *CONSTANTS])
+    help_text = did_you_mean(node.value, given if near is None else [near], "names")  # types are many, and seldom meant
     message = f"`{node.value}` at column {node.column} stands for nothing"
     raise ExpressionError("E_EXPRESSION_NAME", message, help_text)
 

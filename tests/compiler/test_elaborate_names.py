@@ -132,6 +132,8 @@ def test_a_foreign_name_is_told_where_it_is_used_only() -> None:
     error = error_of(text, {"o": "*i32"})
 
     assert ("E_FOREIGN_NAME", [(5)]) == (error.code, [label.span.line for label in error.secondary])
+    assert error.help is not None
+    assert "`kernbench list functions`" in error.help
 
 
 def test_a_broken_constant_is_told_where_it_is_used_only() -> None:

@@ -182,3 +182,11 @@ def test_every_function_can_be_reached_by_a_name_of_the_grammar() -> None:
     for name in FUNCTIONS:
         assert "call" == parse_expression(f"{name}(x)").kind
     assert not FUNCTIONS.keys() & dtypes.BY_NAME.keys() - {"int", "float"}
+
+
+@pytest.mark.parametrize(("text", "help"), [("rows", "names are BLOCK, n"), ("fp23", "did you mean `fp32`?")])
+def test_help_names_what_the_bench_has_and_of_the_types_only_a_near_one(text: str, help: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        evaluate(parse_expression(text), {"n": 1, "BLOCK": 2})
+
+    assert help == caught.value.help
