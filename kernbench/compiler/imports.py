@@ -83,6 +83,12 @@ class ImportedFile:
         bound = (*(item.bound for item in module.imports), *constants, *(item.name for item in module.classes))
         return (*bound, *(function.name for function in module.functions))
 
+    def modules_of_all(self) -> tuple[str, ...]:
+        """The modules of which the file imports all names."""
+        if self._python is not None:
+            return self._python.modules_of_all()
+        return tuple(item.module for item in self._whole().imports if item.name == "*")
+
     def defines(self, name: str) -> bool:
         """Whether the file has the name, host code included."""
         return name in self.names() if self._python is None else self._python.defines(name)

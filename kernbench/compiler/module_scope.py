@@ -23,7 +23,7 @@ from kernbench.compiler.source import SourceText
 from kernbench.compiler.statements import as_constexpr
 from kernbench.compiler.targets import assign
 from kernbench.compiler.values import ERROR, FileValue, FunctionValue, ModuleValue, Value
-from kernbench.diagnostics import KernBenchError, did_you_mean
+from kernbench.diagnostics import Diagnostic, KernBenchError, did_you_mean
 
 _OF_A_FILE = "write what it does into this file, or give the file it is in beside this one"
 _OF_A_PACKAGE = (
@@ -76,6 +76,8 @@ class ModuleScope:
         self._alternatives = source.name.endswith(".py")
         self._names: dict[str, Entry] = dict(PYTHON_BUILTINS)
         self._classes: dict[str, dict[str, Entry]] = {}
+        self._unnamed: dict[str, None] = {}  # what imports of all bring; the file's own definitions hide it
+        self._unread: list[Diagnostic] = []  # of files of which all is imported, why they cannot be read
         self.defined = tuple(function.name for function in module.functions)
         self.defined += tuple(name for constant in module.constants for name in assigned_names(constant))
         for node in module.imports:
@@ -91,6 +93,9 @@ class ModuleScope:
     def _put(self, name: str, entry: Entry) -> None:
         before = self._names.get(name)
         is_alternative = self._alternatives and before is not None and before is not PYTHON_BUILTINS.get(name)
+        if name in self._unnamed and not isinstance(entry, Foreign | Broken):
+            is_alternative = False
+            del self._unnamed[name]
         if not is_alternative or (isinstance(before, Foreign | Broken) and not isinstance(entry, Foreign | Broken)):
             self._names[name] = entry
 
@@ -113,6 +118,8 @@ class ModuleScope:
             raise fault("E_CLASS_VALUE", f"class `{name}` is no value", at, "used here", help=advice)
         if isinstance(entry, Elsewhere):
             return self._read_elsewhere(entry, at)
+        if entry is None and self._unread:
+            raise Fault(self._unread[0], at.calls)
         return None if entry is None else _usable(name, entry, at)
 
     def read_member(self, owner: str, name: str, at: Place) -> Value | None:
@@ -156,7 +163,9 @@ class ModuleScope:
         if node.name is not None and node.module.startswith(PREFIX):
             self._import_helpers(node, node.name)
         elif node.name == "*":
-            self._names.update(members(node.module) or self._all_elsewhere(node, self._source, node.module, set()))
+            names = members(node.module) or self._all_elsewhere(node, self._source, node.module, self._own())
+            self._names.update(names)
+            self._unnamed.update(dict.fromkeys(names))
         else:
             module = node.module if node.alias or node.name else node.module.split(".")[0]
             value = imported(module if node.name is None else f"{module}.{node.name}")
@@ -168,19 +177,34 @@ class ModuleScope:
             path, name = find_module(self._source, f"{module}.{name}"), None
         return Foreign(node) if path is None else Elsewhere(node, path, name)
 
+    def _own(self) -> set[Path]:
+        """The file itself: what it imports of itself by a detour it has already."""
+        return set() if self._source.path is None else {self._source.path.resolve()}
+
     def _all_elsewhere(
         self, node: ast.Import, importer: SourceText, module: str, seen: set[Path]
     ) -> dict[str, Elsewhere]:
-        """What `from module import *` binds, where the module is a file."""
+        """What `from module import *` binds, where the module is a file; its own names hide those that it imports so.
+
+        What is wrong with a file matters where a name is missing that it may have.
+        """
         path = find_module(importer, module)
-        if path is None or path.is_dir() or path in seen:
+        if path is None or path.is_dir() or path.resolve() in seen:
             return {}
-        seen.add(path)
+        seen.add(path.resolve())
         try:
             file = self._walker.log.imports.file(path, importer)
-        except (OSError, KernBenchError):
+            names, modules = file.names(), file.modules_of_all()
+        except OSError:
             return {}
-        return {name: Elsewhere(node, path, name) for name in file.names() if name[0] not in "_*"}
+        except KernBenchError as wrong:
+            self._unread.append(wrong.diagnostics[0])
+            return {}
+        found: dict[str, Elsewhere] = {}
+        for inner in modules:
+            found.update(self._all_elsewhere(node, file.source, inner, seen))
+        found.update({name: Elsewhere(node, path, name) for name in names if name[0] not in "_*"})
+        return found
 
     def read_from_file(self, module: FileValue, name: str, at: Place) -> Value:
         """A member of a file that was imported as a module."""

@@ -77,6 +77,11 @@ class PythonFile:
         """What a kernel of another file may import; `*` stands for what this file imports so."""
         return (*(name for name in self._found.nodes if not self.is_host_code(name)), *("*" for _ in self._found.stars))
 
+    def modules_of_all(self) -> tuple[str, ...]:
+        """The modules of which this file imports all names."""
+        stars = (star for star in self._found.stars if isinstance(star, python_ast.ImportFrom))
+        return tuple("." * star.level + (star.module or "") for star in stars)
+
     def defines(self, name: str) -> bool:
         return name in self._found.nodes
 
@@ -293,7 +298,7 @@ def _blanked(source: SourceText, used: list[_Definition], offsets: _Offsets) -> 
         indent = _blank(source.text[source.starts[node.lineno - 1] : offsets.range(node)[0]])
         for start, end in _kept_ranges(node, offsets):
             gap = _blank(source.text[position:start])
-            if pieces and gap and "\n" not in gap:
+            if pieces and gap and "\n" not in gap and pieces[-1].rpartition("\n")[2].strip():
                 gap = ";" + gap[1:]  # two statements on one line
             pieces += [gap, source.text[start:end]]
             position = end

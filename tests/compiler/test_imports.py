@@ -169,3 +169,29 @@ def test_of_a_file_that_is_far_too_large_little_is_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)
 
     assert wrong(tmp_path, "from .huge import double\n", "double(i)").code == "E_SOURCE_TOO_LARGE"
+
+
+@pytest.mark.parametrize("suffix", ["py", "tl"])
+def test_all_of_a_file_has_all_that_it_imports_so(tmp_path: Path, suffix: str) -> None:
+    half = HEAD + "@triton.jit\ndef half(x):\n    return x // 2\n@triton.jit\ndef double(x):\n    return tl.no(x)\n"
+    around = "from .half import *\nfrom .around import *\n"
+    lay_out(tmp_path, {f"pkg/ops/half.{suffix}": half, f"pkg/ops/around.{suffix}": around + DOUBLE})
+
+    assert build(tmp_path, "from .around import *\n", "double(half(i))").program.body  # the nearer `double`
+    assert wrong(tmp_path, "from .around import *\n", "nothing(i)").code == "E_UNKNOWN_NAME"
+
+
+def test_what_is_wrong_with_a_file_of_which_all_is_imported(tmp_path: Path) -> None:
+    lay_out(tmp_path, {"pkg/ops/broken.py": DOUBLE + "def broken(:\n", "pkg/ops/over.py": "from .broken import *\n"})
+
+    for name in ("broken", "over"):
+        found = wrong(tmp_path, f"from .{name} import *\n", "double(i)")
+        assert found.code == "E_SYNTAX"
+        assert found.primary is not None and found.primary.span.file.endswith("broken.py")
+        assert build(tmp_path, f"from .{name} import *\n", "i + 1").program.body
+
+
+def test_constants_of_a_class_with_a_method_of_one_line(tmp_path: Path) -> None:
+    lay_out(tmp_path, {"pkg/ops/c.py": "class C:\n    def f(self): pass\n    A = 4\n    def g(self): return 1\n"})
+
+    assert build(tmp_path, "from .c import C\n", "i + C.A").program.body
