@@ -211,10 +211,14 @@ class ModuleScope:
         return self._member_of_file(module.path, module.name, name, module.importer, at)
 
     def _read_elsewhere(self, entry: Elsewhere, at: Place) -> Value:
-        module = entry.node.module
-        if entry.name is None:
-            return FileValue(module, entry.path, self._source)
-        return self._member_of_file(entry.path, module, entry.name, self._source, at)
+        node = entry.node
+        if entry.name is not None:
+            return self._member_of_file(entry.path, node.module, entry.name, self._source, at)
+        if node.name is not None:
+            module = _inside(node.module, node.name)
+        else:
+            module = node.module if node.alias else node.module.split(".")[0]
+        return FileValue(module, entry.path, self._source)
 
     def _member_of_file(self, path: Path, module: str, name: str, importer: SourceText, at: Place) -> Value:
         scope = self._file_scope(path, name, at, importer)
@@ -225,7 +229,7 @@ class ModuleScope:
         if inner is None:
             message = f"module `{module}` ({_file_of(path)}) has no `{name}`"
             raise fault("E_UNKNOWN_NAME", message, at, "used here")
-        return FileValue(f"{module}{name}" if module.endswith(".") else f"{module}.{name}", inner, importer)
+        return FileValue(_inside(module, name), inner, importer)
 
     def read_once(self, path: Path, name: str, at: Place) -> Value | None:
         """Read a name for another file, which itself may have got it from there."""
@@ -324,6 +328,10 @@ class ModuleScope:
 
 def _absent(message: str, node: ast.Import, advice: str | None) -> Broken:
     return Broken(fault("E_UNKNOWN_NAME", message, Place(node.span), "imported here", help=advice))
+
+
+def _inside(module: str, name: str) -> str:
+    return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
 
 
 def _file_of(path: Path) -> str:

@@ -195,3 +195,17 @@ def test_constants_of_a_class_with_a_method_of_one_line(tmp_path: Path) -> None:
     lay_out(tmp_path, {"pkg/ops/c.py": "class C:\n    def f(self): pass\n    A = 4\n    def g(self): return 1\n"})
 
     assert build(tmp_path, "from .c import C\n", "i + C.A").program.body
+
+
+@pytest.mark.parametrize(
+    ("imports", "value", "module"),
+    [
+        ("import pkg.ops.utils\n", "pkg.ops.no", "pkg.ops"),
+        ("import pkg.ops.utils as u\n", "u.no", "pkg.ops.utils"),
+        ("from . import utils\n", "utils.no", ".utils"),
+    ],
+)
+def test_modules_are_told_by_their_own_names(tmp_path: Path, imports: str, value: str, module: str) -> None:
+    lay_out(tmp_path, {"pkg/ops/__init__.py": "", "pkg/ops/utils.py": DOUBLE})
+
+    assert wrong(tmp_path, imports, value).message.startswith(f"module `{module}` (file")
