@@ -297,7 +297,9 @@ class _Launch:
             exit_code = EXIT_SIMULATION if failed_launch else wrong.exit_code
             found.extend(wrong.diagnostics)
         except KeyboardInterrupt:
-            found.append(error("E_INTERRUPTED", f"the run of `{self.kernel.name}` was interrupted"))
+            found.append(
+                error("E_INTERRUPTED", f"the run of `{self.kernel.name}` was interrupted{self.engine.whereabouts}")
+            )
             exit_code = EXIT_INTERRUPTED
         found.extend(self.compiled.imports.shown(each) for each in self.engine.diagnostics)
         self.result.diagnostics = tuple(dict.fromkeys(found))

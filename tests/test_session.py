@@ -434,6 +434,17 @@ def test_a_limit_fails_the_simulation() -> None:
     assert {"E_TIME_LIMIT"} == set(wrong(caught))
 
 
+def test_a_run_without_end_is_told_with_the_place_where_it_turns() -> None:
+    lines = ["import triton.language as tl", "", "@triton.jit", "def k(x_ptr, n):", "    i = 0", "    while i < n:"]
+    text = "\n".join([*lines, "        tl.store(x_ptr, i)", ""])
+
+    with pytest.raises(kb.KernBenchError) as caught:
+        kb.open("ahbm_1x1", limits=Limits(max_time_ns=9_000)).run(kb.compile(text), x_ptr=np.zeros(1), n=3, grid=(1,))
+
+    (found,) = caught.value.diagnostics
+    assert found.message.endswith("; sip0.cube0.pe0.pe_cpu is at <text>:7:9")
+
+
 def test_a_placement_that_the_device_does_not_have_is_told_of_its_tensor() -> None:
     for place in (kb.on(0, 0, 9), kb.shard(1)):
         with pytest.raises(kb.KernBenchError) as caught:

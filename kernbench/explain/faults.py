@@ -217,6 +217,9 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         story="""
             A `tl.device_assert` or `assert` whose condition is known at run time only was false on a PE, or a `raise`
             was reached there. The message has the PE and the line.
+            Only scalars are checked: what a block says would cost a reduction, so `tl.device_assert` of a block does
+            nothing, as in Triton without its debug mode. To check one, assert
+            `tl.min(condition.to(tl.int32), axis=0) != 0`.
         """,
         wrong=KernelRun(
             """
@@ -379,14 +382,14 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             cycle, so this ends an endless one, too. The log up to then is kept.
         """,
         wrong=KernelRun(_GOES_ON, _bench(1000), "--max-time-ns 5000"),
-        says="the run is not over after 5000 ns of simulated time",
+        says="the run is not over after 5000 ns of simulated time; sip0.cube0.pe0.pe_cpu is at k.tl:10:9",
         right=KernelRun(_GOES_ON, _bench(10), "--max-time-ns 500000"),
     ),
     Explanation(
         code="E_COMMAND_LIMIT",
         story="The PEs have dispatched more commands than the run's limits allow.",
         wrong=_limited("max_commands=100"),
-        says="the PEs have dispatched more than 100 commands",
+        says="the PEs have dispatched more than 100 commands; sip0.cube0.pe0.pe_cpu is at k.tl:10:9",
         right=_limited("max_commands=10000"),
     ),
     Explanation(
@@ -396,7 +399,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
             simulated time is not the same on every machine.
         """,
         wrong=_limited("max_wall_s=0.0"),
-        says="the run is not over after 0 s",
+        says="the run is not over after 0 s; sip0.cube0.pe0.pe_cpu is at k.tl:10:9",
         right=_limited("max_wall_s=1000.0"),
     ),
 )

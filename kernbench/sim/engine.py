@@ -302,12 +302,21 @@ class GraphEngine:
     def _limit_met(self, wall_s: float) -> DeviceFault | None:
         limits = self.limits
         if limits.max_time_ns is not None and self.now_ps >= limits.max_time_ns * 1000:
-            return DeviceFault("E_TIME_LIMIT", f"the run is not over after {limits.max_time_ns} ns of simulated time")
+            text = f"the run is not over after {limits.max_time_ns} ns of simulated time"
+            return DeviceFault("E_TIME_LIMIT", text + self.whereabouts)
         if limits.max_commands is not None and self.commands > limits.max_commands:
-            return DeviceFault("E_COMMAND_LIMIT", f"the PEs have dispatched more than {limits.max_commands} commands")
+            text = f"the PEs have dispatched more than {limits.max_commands} commands"
+            return DeviceFault("E_COMMAND_LIMIT", text + self.whereabouts)
         if limits.max_wall_s is not None and wall_s > limits.max_wall_s:
-            return DeviceFault("E_WALL_LIMIT", f"the run is not over after {limits.max_wall_s:g} s")
+            text = f"the run is not over after {limits.max_wall_s:g} s"
+            return DeviceFault("E_WALL_LIMIT", text + self.whereabouts)
         return None
+
+    @property
+    def whereabouts(self) -> str:
+        """Where the first PE is that still runs a program, to be put behind a text; empty where there is none."""
+        found = next((pe.whereabouts for pe in self.device.pes.values() if not pe.idle), "")
+        return f"; {found}" if found else ""
 
     def _progress(self) -> Progress:
         idle = sum(pe.idle for pe in self.device.pes.values())

@@ -53,6 +53,11 @@ class Pe:
         return self._cpu.idle
 
     @property
+    def whereabouts(self) -> str:
+        """Where its program is, for people; empty where that is not known."""
+        return f"{self._cpu.node} is at {self._cpu.place}" if self._cpu.place else ""
+
+    @property
     def commands(self) -> int:
         """Commands dispatched so far, in all launches."""
         return self._cpu.commands

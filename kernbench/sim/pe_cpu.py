@@ -111,6 +111,11 @@ class PeCpu:
         return self._done is None
 
     @property
+    def place(self) -> str:
+        """The line of the last scalar instruction, as the log has it; empty before the first."""
+        return self._log.interned.texts[self._scalar_src]
+
+    @property
     def node(self) -> str:
         return self._log.interned.components[self.topology_index]
 

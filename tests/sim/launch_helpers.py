@@ -48,6 +48,10 @@ class ScriptedPe(Pe):
         return self.running is None
 
     @property
+    def whereabouts(self) -> str:
+        return ""
+
+    @property
     def commands(self) -> int:
         return self.runs
 
