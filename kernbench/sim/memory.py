@@ -84,10 +84,20 @@ class MemorySlice:
     def write(self, offset: int, data: Bytes) -> None:
         if len(data) >= _LONG:
             self._note_written(offset, offset + len(data))
+        inside = offset & (_CHUNK - 1)
+        if inside + len(data) <= _CHUNK:
+            self._write_in_chunk(offset, inside, data)
+            return
         for index, inner, outer in self._spans(offset, len(data)):
             chunk = self._chunk(index)
             chunk.data[inner] = data[outer]
             chunk.state[inner] = KNOWN
+
+    def _write_in_chunk(self, offset: int, inside: int, data: Bytes) -> None:
+        assert offset >= 0 and offset + len(data) <= self.capacity_bytes, f"{self.node}: {offset}+{len(data)}"
+        chunk, end = self._chunk(offset >> _CHUNK_BITS), inside + len(data)
+        chunk.data[inside:end] = data
+        chunk.state[inside:end] = KNOWN
 
     def forget(self, offset: int, nbytes: int) -> None:
         """Mark a run as written without a value."""

@@ -71,10 +71,10 @@ def part_has(memory: MemorySlice, part: Part, state: int) -> bool:
     return memory.any_element(state, offsets, word)
 
 
-def part_runs(part: Part) -> tuple[Ints, Ints]:
+def part_runs(part: Part) -> tuple[Ints, Ints] | tuple[tuple[int, ...], tuple[int, ...]]:
     """Offsets and sizes of its runs."""
     if part.runs is None:
-        return np.array([part.low], np.int64), np.array([part.nbytes], np.int64)
+        return (part.low,), (part.nbytes,)
     return part.runs[0], part.runs[1]
 
 

@@ -16,14 +16,15 @@ from kernbench.sim.faults import DeviceFault
 from kernbench.sim.launch_context import Sanitize
 
 Ints = NDArray[np.int64]
+Runs = Ints | tuple[int, ...]  # where runs of bytes start, or how long they are
 MAX_FINDINGS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
     program: int
-    starts: Ints
-    ends: Ints
+    starts: Runs
+    sizes: Runs
     span: Span | None
 
 
@@ -46,15 +47,15 @@ class Sanitizer:
         text = f"reads bytes of tensor `{tensor}` that nobody wrote; they count as 0"
         self._find("E_UNINITIALISED_READ", text, span, None, "")
 
-    def stored(self, launch: int, memory: int, program: int, starts: Ints, sizes: Ints, span: Span | None) -> None:
+    def stored(self, launch: int, memory: int, program: int, starts: Runs, sizes: Runs, span: Span | None) -> None:
         """Program number `program` of a launch writes these runs of memory number `memory`."""
         by_memory = self._stores.setdefault(launch, {})
-        by_memory.setdefault(memory, []).append(_Access(program, starts, starts + sizes, span))
+        by_memory.setdefault(memory, []).append(_Access(program, starts, sizes, span))
 
-    def loaded(self, launch: int, memory: int, program: int, starts: Ints, sizes: Ints, span: Span | None) -> None:
+    def loaded(self, launch: int, memory: int, program: int, starts: Runs, sizes: Runs, span: Span | None) -> None:
         """The same for reads, of tensors that the launch stores to."""
         by_memory = self._loads.setdefault(launch, {})
-        by_memory.setdefault(memory, []).append(_Access(program, starts, starts + sizes, span))
+        by_memory.setdefault(memory, []).append(_Access(program, starts, sizes, span))
 
     def end_of_launch(self, launch: int) -> None:
         """Look at the accesses of a launch: nothing orders two programs of it, so an overlap is a race."""
@@ -118,8 +119,8 @@ def _by_place(accesses: list[_Access]) -> tuple[Ints, Ints, Ints, Ints]:
 
 def _merged(stores: list[_Access]) -> tuple[Ints, Ints, Ints, Ints]:
     """Runs as (start, end, first store, program), those of one program joined where they overlap."""
-    starts = np.concatenate([store.starts for store in stores])
-    ends = np.concatenate([store.ends for store in stores])
+    starts = np.concatenate([store.starts for store in stores], dtype=np.int64)
+    ends = starts + np.concatenate([store.sizes for store in stores], dtype=np.int64)
     owner = np.repeat(np.arange(len(stores), dtype=np.int64), [len(store.starts) for store in stores])
     program = np.array([store.program for store in stores], np.int64)[owner]
     order = np.lexsort((starts, program))
