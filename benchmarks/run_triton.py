@@ -2,7 +2,7 @@
 
     python run_triton.py CASE KERNEL_FILE RESULT.npz
 
-prints the seconds of processor time of the best of three launches as JSON, and leaves the results as fp32.
+prints the seconds of processor time of the best of a few launches as JSON, and leaves the results as fp32.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from triton_cases import CASES
 
+REPEATS = 5
 TYPES = {"fp32": torch.float32, "fp16": torch.float16}
 
 
@@ -39,7 +40,7 @@ def main() -> None:
         arrays = {key: torch.from_numpy(value).to(dtype) for key, value in case.inputs().items()}
         results = {key: torch.zeros(shape, dtype=dtype) for key, shape in case.results.items()}
         times = []
-        for _ in range(3):
+        for _ in range(REPEATS):
             start = time.process_time()
             kernel[case.grid](**arrays, **results, **case.scalars, **case.constexprs)
             times.append(time.process_time() - start)
