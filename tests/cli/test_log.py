@@ -64,5 +64,9 @@ def test_what_is_no_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     bad = tmp_path / "bad"
     bad.write_text('{"seq": 1}\n')
 
-    output(capsys, "log", str(bad), code=4)
-    output(capsys, "log", str(tmp_path / "none"), code=2)
+    assert (4, 2) == (main(("log", str(bad))), main(("log", str(tmp_path / "none"))))
+
+    found = capsys.readouterr()
+    assert "" == found.out
+    assert f"error[E_LOG_RECORD]: {bad}:1 is no record of an op log: its fields are not those of a record" in found.err
+    assert f"error[E_INPUT_FILE]: there is no op log at `{tmp_path / 'none'}`" in found.err

@@ -165,6 +165,21 @@ def test_masks_that_stop_every_lane_touch_nothing(kind: str, mask: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 10**6])
+def test_a_scatter_between_stopped_lanes_that_point_far_away_stores_its_own(bad: int) -> None:
+    text = """
+    def k(x_ptr, v_ptr, limit, B: tl.constexpr):
+        i = tl.arange(0, B)
+        v = tl.load(v_ptr + i)
+        tl.store(x_ptr + v, 10 + i, mask=(v >= 0) & (v < limit))
+    """
+    v = np.array([3, bad, 0], np.int32)
+
+    out = run(text, {"x_ptr": np.arange(5, dtype=np.int32), "v_ptr": v, "limit": 5}, B=3)
+
+    assert [12, 1, 2, 10, 4] == out["x_ptr"].tolist()
+
+
+@pytest.mark.parametrize("bad", [-1, 5, 10**6])
 def test_a_loaded_index_outside_of_the_tensor_faults_in_a_live_lane_only(bad: int) -> None:
     text = """
     def k(x_ptr, v_ptr, o_ptr, limit, B: tl.constexpr):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernbench.address_map import encode_pa
 from kernbench.diagnostics import KernBenchError
@@ -370,3 +371,26 @@ def test_looking_at_links_now_and_then_changes_no_total() -> None:
 
     assert uses[0] == uses[1]
     assert uses[0]
+
+
+def test_products_take_one_thread_while_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the process was told, which holds again afterwards."""
+
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    inside: list[set[int]] = []
+    step = GraphEngine._step
+
+    def watched(engine: GraphEngine) -> bool:
+        inside.append(threads())
+        return step(engine)
+
+    monkeypatch.setattr(GraphEngine, "_step", watched)
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        GraphEngine(load_topology("ahbm_1x1")).run()
+        after = threads()
+
+    assert [{1}] == inside
+    assert before == after
