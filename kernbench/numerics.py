@@ -468,15 +468,27 @@ def evaluate_quietly(kind: str, args: Sequence[Any], out: DType, extra: Mapping[
         return _CONVERSIONS[kind](args[0], out)
     if op.whole:
         return cast(op.function(*(np.asarray(arg) for arg in args), extra), out)
-    operands = args if out is not fp64 and _are_fp32(args) else _in_compute_type(args, out, op.boolean)
+    operands = _fp32_operands(args) if out is not fp64 else None
+    if operands is None:
+        operands = _in_compute_type(args, out, op.boolean)
     if kind in _MODULO_2 and all(array.dtype == np.bool_ for array in operands):
         op = MICRO_OPS[_MODULO_2[kind]]
     return cast(op.function(*operands, extra), out)
 
 
-def _are_fp32(args: Sequence[Any]) -> bool:
-    """Arrays that are in the type they compute in: the usual case, told at once."""
-    return all(type(arg) is np.ndarray and arg.dtype is _FP32 for arg in args)
+def _fp32_operands(args: Sequence[Any]) -> Sequence[Any] | None:
+    """Operands of which one at least is an array in fp32 and the others are floats: the usual case, told at once."""
+    arrays, operands = 0, []
+    for arg in args:
+        kind = type(arg)
+        if kind is np.ndarray and arg.dtype is _FP32:
+            arrays += 1
+        elif kind is float:
+            arg = np.float32(arg)
+        elif kind is not np.float32:
+            return None
+        operands.append(arg)
+    return operands if arrays else None
 
 
 _FP32 = fp32.numpy

@@ -324,12 +324,13 @@ def index_registers(expr: IndexExpr | None) -> set[int]:
 
 
 def evaluate_index(expr: IndexExpr, rank: int, shape: Sequence[int], registers: Sequence[Any]) -> Any:
-    """The expression's value at each position, as an array that broadcasts to `shape`."""
+    """The expression's value at each position, as an array that broadcasts to `shape`; where NumPy is `quiet`."""
     match expr:
         case AxisIndex(axis=axis):
             return np.arange(shape[axis], dtype=np.int64).reshape(_along(axis, rank))
         case IndexOp(kind=kind, args=args, dtype=dtype):
-            return numerics.evaluate(kind, [evaluate_index(arg, rank, shape, registers) for arg in args], dtype)
+            operands = [evaluate_index(arg, rank, shape, registers) for arg in args]
+            return numerics.evaluate_quietly(kind, operands, dtype)
         case Reg(index=index):
             return _of_64_bits(int(registers[index]))
         case Affine(const=const, terms=terms):

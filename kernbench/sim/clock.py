@@ -39,13 +39,16 @@ class _Call:
 class Clock:
     """The time of one device. `env` is there for processes; everything else uses the methods below."""
 
-    __slots__ = ("_dirty", "_marked", "_serial", "env")
+    __slots__ = ("_dirty", "_events_end", "_marked", "_serial", "env", "events", "limit_ps")
 
     def __init__(self, start_ps: int = 0) -> None:
         self.env = simpy.Environment(start_ps)
         self._dirty: list[tuple[int, tuple[int, ...], int, Server]] = []
         self._marked: set[int] = set()  # ids of the servers in `_dirty`; only ever asked for membership
         self._serial = 0
+        self.events = 0  # that have happened
+        self._events_end: float = 0  # how many of them end the present `run`
+        self.limit_ps: float = float("inf")  # where the present `run` ends
 
     @property
     def now(self) -> int:
@@ -84,8 +87,8 @@ class Clock:
         """
         env, dirty, marked, step = self.env, self._dirty, self._marked, self._step
         queue = env._queue  # looked at for every event, so a call of `peek` each would be felt
-        last = float("inf") if until_ps is None else until_ps
-        left = -1 if max_events is None else max_events
+        self.limit_ps = last = float("inf") if until_ps is None else until_ps
+        self._events_end = float("inf") if max_events is None else self.events + max_events
         while True:
             if dirty and (not queue or queue[0][0] > env._now):
                 server = heappop(dirty)[3]
@@ -94,16 +97,16 @@ class Clock:
                 continue
             if not queue or queue[0][0] > last:
                 break
-            if left == 0 and queue[0][0] > env._now:
+            if self.events >= self._events_end and queue[0][0] > env._now:
                 return False
             step()
-            left -= left > 0
         if queue and until_ps is not None and env.now < until_ps:
             env.run(until=until_ps)
         return not queue
 
     def _step(self) -> None:
         env = self.env
+        self.events += 1
         call: object = env._queue[0][3]
         if type(call) is _Call:
             env._now = heappop(env._queue)[0]
@@ -126,6 +129,35 @@ class Clock:
                 self._step()
             else:
                 break
+
+    # ----------------------------------------------------------------- skipping time
+
+    @property
+    def is_between_instants(self) -> bool:
+        """Nothing else happens in this instant."""
+        queue = self.env._queue
+        return not self._dirty and (not queue or queue[0][0] > self.env._now)
+
+    @property
+    def events_left(self) -> float:
+        """How many events may happen before `run` wants to return."""
+        return self._events_end - self.events
+
+    def calls(self) -> list[tuple[int, Callable[..., object], tuple[Any, ...]]] | None:
+        """(time, function, arguments) of what is left to happen, in order; None where it is not calls alone."""
+        found = []
+        for t_ps, _, _, call in sorted(self.env._queue):
+            if not isinstance(call, _Call):
+                return None
+            found.append((int(t_ps), call.fn, call.args))
+        return found
+
+    def skip(self, ps: int, events: int) -> None:
+        """Let it be later by `ps`, as if so many events had happened; what is left to happen moves along."""
+        env = self.env
+        env._now += ps
+        env._queue[:] = [(t_ps + ps, *rest) for t_ps, *rest in env._queue]  # type: ignore[misc]  # still a heap
+        self.events += events
 
     def hand_over(self, other: Clock) -> None:
         """Let what is left to happen here happen on `other`, in the same order."""

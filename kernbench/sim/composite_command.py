@@ -27,7 +27,7 @@ from kernbench.sim.engines.server import Origin
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.memory import UNWRITTEN
 from kernbench.sim.op_log import repeated_rows
-from kernbench.sim.pe_command import Command, Completion
+from kernbench.sim.pe_command import Command, Completion, RepeatedCommand
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.plan import STAGE_AFTER, STAGE_MATH, STAGE_READ_A, STAGE_READ_B, STAGE_WRITE, Loop
 from kernbench.sim.registers import Registers
@@ -37,6 +37,7 @@ from kernbench.sim.windows import Windows
 
 ACCUMULATORS = 3  # output tiles of one composite between their first product and the end of STORE
 _MAX_K_OPS = 1024  # stage numbers of OUTPUT_TILE ops start behind those of K_TILE ops
+_BEGIN, _FINISH = 0, 1  # what its values are computed for
 _FIRST_STAGE = {"a": STAGE_READ_A, "b": STAGE_READ_B}
 
 
@@ -83,11 +84,11 @@ class TileMove:
         self.slot = -1
 
 
-class CompositeCommand(Command):
+class CompositeCommand(RepeatedCommand):
     __slots__ = (
-        "_completion", "_fetching", "_form", "_holding", "_loop", "_outputs_stored", "_parts", "_pending_writes",
-        "_places", "_rehearsal", "_staged", "_start_ps", "_streams", "_submitted", "_unwritten", "_values",
-        "_windows", "rings",
+        "_completion", "_fetching", "_form", "_holding", "_is_in_loop", "_loop", "_outputs_stored", "_parts",
+        "_pending_writes", "_places", "_rehearsal", "_staged", "_start_ps", "_streams", "_submitted", "_unwritten",
+        "_values", "_windows", "rings",
     )  # fmt: skip
 
     is_composite = True
@@ -103,6 +104,7 @@ class CompositeCommand(Command):
         self._streams: dict[str, Stream] = {}
         self._values: CompositeValues | None = None
         self._rehearsal: Rehearsal | None = None
+        self._is_in_loop = False
         self.rings: dict[int, Ring] = {}  # the PE's, by TCM address
 
     @classmethod
@@ -135,6 +137,7 @@ class CompositeCommand(Command):
         self._completion = completion
         self._unwritten = self._parts.sanitizer.active and self._reads_unwritten()
         if self._values is not None:
+            self._note(_BEGIN)
             self._values.begin()
         if self.alone and self._form.can_be_rehearsed and self._engines_are_idle():
             self._start_rehearsed()
@@ -219,6 +222,7 @@ class CompositeCommand(Command):
         if loop is None:
             self._finish()
             return
+        self._is_in_loop = True
         self._loop: Loop = loop
         self._submitted = 0  # steps whose FETCH has been asked for
         self._fetching = False
@@ -344,7 +348,7 @@ class CompositeCommand(Command):
             values.multiply(self._loop, j, held)
         last = (j + 1) % self._loop.counts[1] == 0
         if last or self._form.plan.k_ops:
-            self._parts.clock.call_at(product_ps, self._multiplied, j, last)
+            self._parts.clock.call_after(product_ps, self._multiplied, j, last)
         for stream in self._streams.values():
             stream.let_next()
         self._fetch_next()
@@ -448,10 +452,51 @@ class CompositeCommand(Command):
 
     def _finish(self) -> None:
         if self._values is not None:
-            if self._form.is_local:
-                self._values.run_all()
-            self._values.finish()
+            self._note(_FINISH)
+            self._finish_values(self._values)
         self._completion.completed(self)
+
+    def _finish_values(self, values: CompositeValues) -> None:
+        if self._form.is_local:
+            values.run_all()
+        values.finish()
+
+    # ----------------------------------------------------------------- skipping time, without operands in HBM
+
+    def _note(self, step: int) -> None:
+        tape = self._parts.tape
+        if tape.runs:
+            tape.steps.append((self, step, True))
+
+    def redo(self, step: int, last: bool) -> None:
+        values = self._values
+        assert values is not None
+        if step == _BEGIN:
+            values.begin()
+        else:
+            self._finish_values(values)
+
+    @property
+    def likeness(self) -> tuple[Any, ...]:
+        return self._form, self.footprint
+
+    def _progress(self, now: int) -> tuple[Any, ...]:
+        if self._rehearsal is not None:
+            return (self._start_ps - now,)
+        if not self._is_in_loop:
+            return ()
+        return self._submitted, self._fetching, self._outputs_stored, self._staged, tuple(self._holding)
+
+    def skip(self, ps: int) -> None:
+        if self._rehearsal is not None:
+            self._start_ps += ps
+
+    def load(self) -> tuple[Any, ...]:
+        return *super().load(), self._values
+
+    def take_load(self, load: tuple[Any, ...]) -> None:
+        super().take_load(load)
+        self._values = load[4]
 
 
 class _Nobody:

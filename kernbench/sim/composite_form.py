@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kernbench.commands import CompositeTemplate, IndexOp, OpSpec, Reg, TensorHandle
+from kernbench.commands import CompositeTemplate, IndexOp, OpSpec, Reg, TensorHandle, operand_registers
 from kernbench.dtypes import DType
 from kernbench.numerics import MICRO_OPS, accumulator_dtype
 from kernbench.sim.access_eval import BoxForm, affine_ints, index_registers
@@ -27,6 +27,7 @@ Chain = tuple[ChainOp, ...]
 
 
 _STEPS_KEPT = 1 << 14
+_GENERATORS_KEPT = 64  # each may have an array
 
 
 class Step(NamedTuple):
@@ -96,6 +97,8 @@ class CompositeForm:
         self.rehearsals: dict[int, Rehearsal] = {}  # by the topology index of PE_GEMM
         self.values_at_once = self._values_at_once()
         self._fixed_ops = [bind(op, []) if op is not None and op.is_fixed else None for op in self.values]
+        self._generators: dict[tuple[int, ...], BoundOp] = {}  # by op and what it reads in registers, integers all
+        self._generator_registers = [_registers_of(op) for op in template.ops]
         self.value_registers = context.taint.of(*_scalars(template.ops)) if self.values else ()
 
     def _hbm_operands(self, context: FormContext) -> dict[str, HbmOperand]:
@@ -151,9 +154,20 @@ class CompositeForm:
     def bound_ops(self, registers: Registers) -> list[BoundOp | None]:
         """The MATH ops at a dispatch, one an op; the GEMM has none."""
         return [
-            fixed if fixed is not None or op is None else bind(op, registers)
-            for fixed, op in zip(self._fixed_ops, self.values, strict=True)
+            fixed if fixed is not None or op is None else self._bound_op(index, op, registers)
+            for index, (fixed, op) in enumerate(zip(self._fixed_ops, self.values, strict=True))
         ]
+
+    def _bound_op(self, index: int, op: ValueOp, registers: Registers) -> BoundOp:
+        if not op.is_generator:
+            return bind(op, registers)
+        key = index, *[registers[register] for register in self._generator_registers[index]]
+        found = self._generators.get(key)
+        if found is None:
+            if len(self._generators) >= _GENERATORS_KEPT:
+                self._generators.clear()
+            found = self._generators[key] = bind(op, registers)
+        return found
 
     def _values_at_once(self) -> bool:
         """The output can be computed as one tile: every element depends on its own place alone, and on all of k."""
@@ -257,6 +271,10 @@ def _scalars(ops: Sequence[OpSpec]) -> Iterator[object]:
     for op in ops:
         for value in op.extra.values():
             yield from _leaves(value)
+
+
+def _registers_of(op: OpSpec) -> tuple[int, ...]:
+    return tuple(sorted({register for value in _scalars([op]) for register in operand_registers(value)}))
 
 
 def _leaves(value: object) -> Iterator[object]:

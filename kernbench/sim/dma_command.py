@@ -24,7 +24,7 @@ from kernbench.sim.faults import DeviceFault
 from kernbench.sim.form_context import FormContext
 from kernbench.sim.hazards import Footprint, Range
 from kernbench.sim.memory import UNKNOWN, UNWRITTEN
-from kernbench.sim.pe_command import Command, Completion
+from kernbench.sim.pe_command import Completion, RepeatedCommand
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.registers import Registers, reader, tuple_reader
 from kernbench.sim.tcm import handle_range
@@ -137,7 +137,7 @@ def _other_reader(other: Operand | None, dtype: DType, dtypes: Sequence[DType]) 
     return lambda registers: cast(wide(read(registers)), dtype)
 
 
-class DmaCommand(Command):
+class DmaCommand(RepeatedCommand):
     """One plain DMA under way."""
 
     __slots__ = (
@@ -210,7 +210,41 @@ class DmaCommand(Command):
             raise DeviceFault("E_TIMING_NEEDS_DATA", text, self.span)
         return self._parts.tcm.view(address, handle.dtype, handle.shape, strides)
 
+    # ----------------------------------------------------------------- skipping time
+
+    @property
+    def likeness(self) -> tuple[Any, ...]:
+        parts = tuple([(part.place, part.nbytes, part.charged, part.segments) for part in self._resolved.parts])
+        return self._form, self.footprint, self._addresses, parts
+
+    def _progress(self, now: int) -> tuple[Any, ...]:
+        return (self._left,)
+
+    def load(self) -> tuple[Any, ...]:
+        return *super().load(), self._resolved, self._buffer, self.other
+
+    def take_load(self, load: tuple[Any, ...]) -> None:
+        super().take_load(load)
+        self._resolved, self._buffer, self.other = load[4:]
+
+    def part(self, stage: int) -> Part | None:
+        """What transfer number `stage` moves."""
+        parts = self._resolved.parts
+        return parts[stage] if parts else None
+
+    def redo(self, step: int, last: bool) -> None:
+        part = self.part(step)
+        if part is not None:
+            self._move(part)
+        if last and self.moves_values and self._form.is_read:
+            self._place()
+
+    # ----------------------------------------------------------------- bytes
+
     def _drained(self, transfer: Transfer) -> None:
+        tape = self._parts.tape
+        if tape.runs:
+            tape.steps.append((self, transfer.stage, self._left == 1))
         if transfer.part is not None:
             try:
                 self._move(transfer.part)

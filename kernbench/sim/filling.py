@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from heapq import heappop, heappush
 from math import gcd
+from typing import Any
 
 Weight = int | Fraction
 Rate = tuple[int, int]  # numerator, denominator
@@ -57,6 +58,11 @@ class Channel:
         self.share = _UNLIMITED  # what the level should be, unless `stale`
         self.stale = False
         self.key = -1  # its place in the heap; -1: in none
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """All that what comes next depends on, beside the demands."""
+        return self.index, self.limits, self.level, self.exact, self.open, self.taken, self.stale, self.key
 
     def count(self, load: int, limiter: Channel) -> None:
         """Count in, or with a negative load out, demands that `limiter` limits."""

@@ -33,8 +33,10 @@ from kernbench.sim.streams import Flow, FlowClass, Stream
 from kernbench.sim.topology_graph import TopologyGraph
 
 Done = Callable[[], object]
+Key = tuple[Any, ...]
 
 _KEPT_CLASSES = 4096
+_TOLD_CLASSES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,53 @@ class Network:
         for use in self.uses():
             assert use.busy_ps <= self.clock.now, f"{use.name} was busy for longer than the run"
 
+    # Skipping time
+
+    def state(self, now: int, named: Callable[[Flow], Any]) -> tuple[Any, ...] | None:
+        """All that what comes next depends on, with times counted from `now`; `named` tells flows apart.
+
+        None in the middle of an instant, where `named` does not know a flow, and where there is too much to tell.
+        """
+        if self._changed or self._touched or self._arriving or len(self._classes) > _TOLD_CLASSES:
+            return None
+        busy = [flow_class for flow_class in self._classes.values() if flow_class.count]
+        shared = [flow_class for flow_class in busy if flow_class.flows]
+        flows = [flow for flow_class in shared for flow in flow_class.flows]
+        alone = dict.fromkeys(
+            flow for flow_class in busy for c in flow_class.channels if (flow := self._alone[c.index]) is not None
+        )
+        if any(named(flow) is None for flow in (*flows, *alone)):
+            return None
+        streams = dict.fromkeys(flow_class.limiter.index for flow_class in shared)
+        channels = dict.fromkeys(channel for flow_class in shared for channel in flow_class.channels)
+        return (
+            tuple((flow_class.name, flow_class.count, flow_class.limiter.index) for flow_class in busy),
+            tuple((named(flow), flow.state(now)) for flow in alone),
+            tuple(self._streams[index].state(now, named) for index in streams),
+            tuple(channel.state for channel in channels),
+            self._alarm - now if self._alarm >= 0 else -1,
+        )
+
+    def skip(self, ps: int, rename: Callable[[Key], Key]) -> None:
+        """Let everything be later, and flows have other keys of the same order."""
+        for flow in dict.fromkeys(flow for flow in self._alone if flow is not None):
+            flow.since += ps
+            flow.key = rename(flow.key)
+        for flow_class in self._classes.values():
+            for flow in flow_class.flows:
+                flow.key = rename(flow.key)
+        streams = self._streams
+        self._wakes = [(at + ps, index) for at, index in sorted(self._wakes) if streams[index].due_at == at]
+        for stream in streams:
+            if stream.live:
+                stream.skip(ps)
+        if self._alarm >= 0:
+            self._alarm += ps
+
+    def moved(self) -> dict[FlowClass, tuple[int, int]]:
+        """The bytes that have gone in and out so far, by class."""
+        return {flow_class: (flow_class.bytes_in, flow_class.bytes_out) for flow_class in self._classes.values()}
+
     # One instant
 
     def decide(self) -> None:
@@ -270,10 +319,11 @@ class Network:
             heappop(wakes)
         if wakes and (self._alarm < 0 or wakes[0][0] < self._alarm):
             self._alarm = wakes[0][0]
-            self.clock.call_at(self._alarm, self._wake, self._alarm)
+            self.clock.call_at(self._alarm, self._wake)
 
-    def _wake(self, alarm: int) -> None:
+    def _wake(self) -> None:
         """Flows that are done now leave in the order of their keys."""
+        alarm = self.clock.now
         if alarm != self._alarm:
             return  # there has been an earlier one since
         self._alarm = -1

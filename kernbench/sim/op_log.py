@@ -90,6 +90,9 @@ class Interned:
         return number
 
 
+LogMark = tuple[int, int, list[int], int]
+
+
 class OpLog:
     """Takes records. `add` is the one hot method."""
 
@@ -104,6 +107,7 @@ class OpLog:
         self._table: OpTable | None = None
         self._counted: dict[tuple[str, int, int], int] = {}
         self._repeats: dict[int, tuple[NDArray[Any], list[tuple[int, int, int]]]] = {}  # by id of the rows
+        self._extra: list[NDArray[Any]] = []
         self.under_way: dict[object, Callable[[], NDArray[Any]]] = {}  # records of what `repeat` gets at its end
 
     def add(
@@ -159,6 +163,30 @@ class OpLog:
         found[1].append((t_start_ps, request, cmd))
         self.count += len(rows)
 
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Append packed records, which must stay as they are."""
+        self._extra.append(rows)
+        self.count += len(rows)
+
+    def mark(self) -> LogMark:
+        """How much has been appended so far."""
+        repeats = [len(times) for _, times in self._repeats.values()]
+        return len(self._full), self._position, repeats, len(self._extra)
+
+    def rows_since(self, mark: LogMark) -> NDArray[Any]:
+        """The records appended since, packed, in no order."""
+        full, position, repeats, extra = mark
+        chunks = [*self._full[full:], self._chunk[: self._position]]
+        written = [np.frombuffer(chunk, _RECORD) for chunk in chunks]
+        written[0] = written[0][position // RECORD_BYTES :]
+        before = [*repeats, *[0] * (len(self._repeats) - len(repeats))]
+        repeated = [
+            repeated_rows(rows, np.array(times[count:], np.int64))
+            for (rows, times), count in zip(self._repeats.values(), before, strict=True)
+            if len(times) > count
+        ]
+        return np.concatenate([*written, *repeated, *self._extra[extra:]])
+
     def table(self) -> OpTable:
         """All records so far, in the log's order."""
         if self._table is None or len(self._table) != self.count or self.under_way:
@@ -174,7 +202,7 @@ class OpLog:
         chunks = [*self._full, self._chunk[: self._position]]
         written = [np.frombuffer(chunk, _RECORD) for chunk in chunks]
         repeated = [repeated_rows(rows, np.array(times, np.int64)) for rows, times in self._repeats.values()]
-        return np.concatenate([*written, *repeated, *(rows() for rows in self.under_way.values())])
+        return np.concatenate([*written, *repeated, *self._extra, *(rows() for rows in self.under_way.values())])
 
 
 def repeated_rows(rows: NDArray[Any], times: NDArray[np.int64]) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.pe_scheduler import PeScheduler
 from kernbench.sim.pe_services import PeServices
 from kernbench.sim.registers import Taint
+from kernbench.sim.tape import Tape
 from kernbench.sim.tcm import Tcm
 
 Done = Callable[[PeResult], None]
@@ -126,4 +127,5 @@ def _make_parts(services: PeServices, place: Place, tcm: Tcm) -> PeParts:
         memory=services.memory,
         sanitizer=services.sanitizer,
         computes=services.mode == "data",
+        tape=Tape(),
     )

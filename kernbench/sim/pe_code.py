@@ -39,7 +39,11 @@ from kernbench.diagnostics import Span
 from kernbench.numerics import evaluate_scalar
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.form_context import FormContext
-from kernbench.sim.registers import Read, Unknown, reader, require_known
+from kernbench.sim.pe_command import Command
+from kernbench.sim.pe_parts import PeParts
+from kernbench.sim.registers import Read, Registers, Unknown, reader, require_known
+from kernbench.sim.rings import Ring
+from kernbench.sim.windows import Windows
 
 if TYPE_CHECKING:
     from kernbench.sim.pe_cpu import PeCpu
@@ -47,8 +51,41 @@ if TYPE_CHECKING:
 SUSPEND = -1
 
 
+class Reader(Protocol):
+    """Who reads a program: PE_CPU, or its scout. `turned`: back at an instruction, or in the next program."""
+
+    parts: PeParts
+    program: int
+    registers: Registers
+    request: int
+    rings: dict[int, Ring]
+    turned: bool
+    windows: Windows
+
+    @property
+    def is_far_ahead(self) -> bool: ...
+
+    def scalar(self, src_id: int) -> None: ...
+
+    def pause(self, at: int) -> int: ...
+
+    def next_program(self) -> int: ...
+
+    def take_number(self) -> int: ...
+
+    def dispatch(
+        self, command: Command, cost_ps: int, name_id: int, nbytes: int, params_id: int, after: int
+    ) -> int: ...
+
+
 class Instruction(Protocol):
     def step(self, cpu: PeCpu) -> int: ...
+
+
+class ReadableAhead(Protocol):
+    """An instruction that asks nothing of the other engines before it is over."""
+
+    def step(self, cpu: Reader) -> int: ...
 
 
 # --------------------------------------------------------------------------- scalar instructions
@@ -68,7 +105,7 @@ class ScalarStep:
         self._src = context.place(node.span)
         self.next = at + 1
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         registers, node = cpu.registers, self._node
         cpu.scalar(self._src)
         for register in self._checked:
@@ -90,7 +127,7 @@ class MoveStep:
         self._moves = [(move.dst, reader(move.src), context.taint.of(move.src)) for move in moves]
         self.next = at + 1
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         make_moves(cpu, self._moves)
         return self.next
 
@@ -98,7 +135,7 @@ class MoveStep:
 Moves = list[tuple[int, Read, tuple[int, ...]]]
 
 
-def make_moves(cpu: PeCpu, moves: Moves) -> None:
+def make_moves(cpu: Reader, moves: Moves) -> None:
     registers = cpu.registers
     values = [_moved(registers, read, checked) for _, read, checked in moves]
     for (dst, _, _), value in zip(moves, values, strict=True):
@@ -122,7 +159,7 @@ class AssertStep:
         self._src = context.place(node.span)
         self.next = at + 1
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         """An assertion on a value that timing mode does not know cannot fail there."""
         cpu.scalar(self._src)
         if any(isinstance(cpu.registers[register], Unknown) for register in self._checked):
@@ -142,7 +179,7 @@ class Jump:
     def __init__(self) -> None:
         self.target = SUSPEND
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         return self.target
 
 
@@ -160,7 +197,7 @@ class Branch:
         self.next = at + 1
         self.target = SUSPEND
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         cpu.scalar(self._src)
         if self._checked:
             require_known(cpu.registers, self._checked, self._what, self._span)
@@ -183,7 +220,7 @@ class LoopStart:
         self.next = at + 1
         self.target = SUSPEND
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         registers, node = cpu.registers, self._node
         cpu.scalar(self._src)
         if self._checked:
@@ -217,7 +254,7 @@ class LoopEnd:
         self.body = body
         self.next = at + 1
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         registers = cpu.registers
         cpu.scalar(self._src)
         if self._moves:
@@ -230,6 +267,7 @@ class LoopEnd:
         for register, depth in self._rotations:
             turned = registers[register] + 1
             registers[register] = 0 if turned == depth else turned
+        cpu.turned = True
         return cpu.pause(self.body) if cpu.is_far_ahead else self.body
 
 
@@ -241,7 +279,7 @@ class WhileStart:
         self._rotations = [register for register, _ in node.rotations]
         self.next = at + 1
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         make_moves(cpu, self._init)
         for register in self._rotations:
             cpu.registers[register] = 0
@@ -256,10 +294,11 @@ class WhileEnd:
         self._rotations = node.rotations
         self.header = header
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         make_moves(cpu, self._moves)
         for register, depth in self._rotations:
             cpu.registers[register] = (cpu.registers[register] + 1) % depth
+        cpu.turned = True
         return cpu.pause(self.header) if cpu.is_far_ahead else self.header
 
 
@@ -268,7 +307,7 @@ class End:
 
     __slots__ = ()
 
-    def step(self, cpu: PeCpu) -> int:
+    def step(self, cpu: Reader) -> int:
         return cpu.next_program()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kernbench.diagnostics import Span
 from kernbench.sim.access_eval import Part
@@ -55,3 +55,38 @@ class Command(ABC):
     @abstractmethod
     def start(self, completion: Completion) -> None:
         """Begin the work; `completion` is told of its end."""
+
+
+class RepeatedCommand(Command):
+    """One of those that a PE may be skipped over (`laps.py`)."""
+
+    __slots__ = ()
+
+    def state(self, now: int, cmd: int) -> tuple[Any, ...]:
+        """How far it is: times counted from `now`, commands from `cmd`."""
+        waiters = tuple([(waiter.origin.cmd - cmd, as_composites) for waiter, as_composites in self.waiters])
+        return self.origin.cmd - cmd, self.older, self.conflicts, self.alone, self.strict, waiters, *self._progress(now)
+
+    @property
+    @abstractmethod
+    def likeness(self) -> tuple[Any, ...]:
+        """All that its own times depend on."""
+
+    @abstractmethod
+    def _progress(self, now: int) -> tuple[Any, ...]:
+        """How far its own work is, with times counted from `now`."""
+
+    def load(self) -> tuple[Any, ...]:
+        """What it works on, for one of the same likeness that stands where this would."""
+        return self.origin, self.program, self.hbm_reads, self.hbm_writes
+
+    def take_load(self, load: tuple[Any, ...]) -> None:
+        """Work on what another one would."""
+        self.origin, self.program, self.hbm_reads, self.hbm_writes = load[:4]
+
+    def skip(self, ps: int) -> None:
+        """Let it have begun later."""
+
+    @abstractmethod
+    def redo(self, step: int, last: bool) -> None:
+        """Move the bytes or compute the values that it noted on the tape as (itself, `step`, `last`)."""

@@ -19,6 +19,7 @@ from kernbench.sim.deadlock import Waiter
 from kernbench.sim.engines.pe_dma import Direction, Ways
 from kernbench.sim.engines.pe_ipcq import name_of
 from kernbench.sim.faults import DeviceFault
+from kernbench.sim.laps import Laps, can_be_skipped
 from kernbench.sim.launch_context import LaunchContext, PeResult
 from kernbench.sim.memory import UNWRITTEN
 from kernbench.sim.op_log import KIND
@@ -29,6 +30,7 @@ from kernbench.sim.pe_scheduler import PeScheduler
 from kernbench.sim.pe_services import PeServices
 from kernbench.sim.registers import Registers
 from kernbench.sim.rings import Ring
+from kernbench.sim.turns import Turns
 from kernbench.sim.windows import Windows
 
 _SCALAR, _DISPATCH, _STALL, _WAIT, _KERNEL = (KIND[k] for k in ("scalar", "dispatch", "stall", "wait", "kernel"))
@@ -63,10 +65,10 @@ class _Blocked:
 class PeCpu:
     __slots__ = (
         "__weakref__", "_aborted", "_blocked", "_clock", "_code", "_context", "_cycle_ps", "_done", "_epoch",
-        "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_log", "_pending", "_programs_left", "_scalar_count",
+        "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_log", "_pending", "_scalar_count",
         "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "busy_ps", "commands",
-        "exec_start_ps", "number", "parts", "program", "registers", "request", "rings", "scheduler", "time_ps",
-        "topology_index", "windows",
+        "exec_start_ps", "laps", "number", "parts", "program", "registers", "request", "rings", "scheduler", "time_ps",
+        "topology_index", "turn", "turned", "turns", "windows",
     )  # fmt: skip
 
     def __init__(self, services: PeServices, node: str, parts: PeParts) -> None:
@@ -88,6 +90,8 @@ class PeCpu:
         self._log = services.log
         self._cycle_ps = services.spec.cycles_to_ps(1)
         self._ways = Ways(node, services.router)
+        self.turned = False  # back at an instruction that it has met before, or in the next program
+        self.laps: Laps | None = None
         self._epoch = 0  # of the launch; a call that was made for an earlier one is void
         self._done: Callable[[PeResult], None] | None = None
         self._reset()
@@ -143,6 +147,7 @@ class PeCpu:
         if epoch != self._epoch or self._stopped:
             return
         self.exec_start_ps = self.time_ps = self._clock.now
+        self._services.running.add(self.topology_index)
         try:
             self._code = code()
         except DeviceFault as fault:
@@ -151,35 +156,38 @@ class PeCpu:
         self.rings.clear()
         self.registers = [0] * self._code.registers
         self.windows = self._context.windows
-        self._programs_left = iter(self._context.program_ids)
+        self.turns = Turns(self._context, self._code.program)
+        self.turn = 0
+        self.laps = self._make_laps()
         self._run(self.next_program())
 
     def next_program(self) -> int:
         """The first instruction of the next program, with its registers set; at the end, wait for what is left."""
-        linear = next(self._programs_left, None)
-        if linear is None:
+        if self.turn == len(self.turns):
             return self.at_local_time(self._drain)
-        self.program = linear
-        context, registers = self._context, self.registers
-        program_id = context.program_id(linear)
-        for name, register in self._code.program.specials:
-            if name.startswith("program_id_"):
-                registers[register] = program_id[int(name[-1])]
-            elif name.startswith("num_programs_"):
-                registers[register] = context.num_programs[int(name[-1])]
-            else:
-                registers[register] = context.identity[name]
-        for param, value in zip(self._code.program.params, context.arguments, strict=True):
-            registers[param.register] = int(value) if isinstance(value, bool) else value
+        self.program = self.turns.enter(self.turn, self.registers)
+        self.turn += 1
+        self.turned = True
         return 0
+
+    def _make_laps(self) -> Laps | None:
+        """Only where no other PE runs can what one does be foreseen."""
+        services = self._services
+        if not self.runs_alone or self.parts.sanitizer.raises or not can_be_skipped(self._code.instructions):
+            return None
+        return Laps(self, self._code.instructions, self._clock, self._log, services.network)
 
     # ----------------------------------------------------------------- running
 
     def _run(self, at: int) -> None:
         """Interpret from instruction `at` until one suspends."""
         self._horizon_ps = self._clock.now + AHEAD_PS
-        instructions = self._code.instructions
+        instructions, path = self._code.instructions, self.parts.tape.path
         try:
+            if self.parts.tape.runs:
+                while at >= 0:
+                    path.append(at)
+                    at = instructions[at].step(self)
             while at >= 0:
                 at = instructions[at].step(self)
         except DeviceFault as fault:
@@ -208,6 +216,11 @@ class PeCpu:
         self._flush_scalars()
         self._clock.call_at(self.time_ps, self._resume_guarded, self._epoch, then, args)
         return SUSPEND
+
+    @property
+    def runs_alone(self) -> bool:
+        """No other PE runs a program."""
+        return len(self._services.running) == 1
 
     @property
     def is_far_ahead(self) -> bool:
@@ -268,6 +281,8 @@ class PeCpu:
     def dispatch(self, command: Command, cost_ps: int, name_id: int, nbytes: int, params_id: int, after: int) -> int:
         """Hand a command over; go on with instruction `after` when the queue has taken it."""
         origin = command.origin
+        if self.parts.tape.runs:
+            self.parts.tape.made.append(command)
         self.charge(cost_ps, origin.cmd, name_id, nbytes, origin.src_id, params_id)
         self._clock.call_at(self.time_ps, self._hand_over, self._epoch, command, after)
         return SUSPEND
@@ -275,6 +290,8 @@ class PeCpu:
     def _hand_over(self, epoch: int, command: Command, after: int) -> None:
         if epoch != self._epoch or self._stopped:
             return
+        if self.turned and self.laps is not None:
+            command = self.laps.meet(command, after)
         if self.scheduler.has_room:
             self.scheduler.enqueue(command)
             self._run(after)
@@ -454,6 +471,9 @@ class PeCpu:
             name_id = self._log.intern(self._context.program.name)
             self._log.add(self.exec_start_ps, now, self.topology_index, _KERNEL, name_id, self.request)
         self.parts.ipcq.close()
+        self._services.running.discard(self.topology_index)
+        self.parts.tape.stop()
+        self.laps = None
         done, self._done = self._done, None
         self._epoch += 1
         done(self._result(now))

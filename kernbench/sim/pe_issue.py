@@ -40,7 +40,7 @@ from kernbench.sim.faults import DeviceFault
 from kernbench.sim.form_context import FormContext
 from kernbench.sim.hazards import Range
 from kernbench.sim.memory import UNKNOWN
-from kernbench.sim.pe_code import Instruction
+from kernbench.sim.pe_code import Instruction, Reader
 from kernbench.sim.pe_command import Command
 from kernbench.sim.pe_messages import RecvStep, SendStep
 from kernbench.sim.registers import Unknown, reader, require_known, tuple_reader
@@ -90,7 +90,7 @@ class _Maker(Protocol):
     @property
     def used(self) -> tuple[int, ...]: ...
 
-    def make(self, cpu: PeCpu, origin: Origin) -> Command: ...
+    def make(self, cpu: Reader, origin: Origin) -> Command: ...
 
 
 class _CompositeMaker:
@@ -100,7 +100,7 @@ class _CompositeMaker:
         self.form = CompositeForm(node, context)
         self.used = self.form.used
 
-    def make(self, cpu: PeCpu, origin: Origin) -> Command:
+    def make(self, cpu: Reader, origin: Origin) -> Command:
         command = CompositeCommand.make(self.form, origin, cpu.program, cpu.registers, cpu.windows, cpu.parts)
         command.rings = cpu.rings
         return command
@@ -115,7 +115,7 @@ class _DmaMaker:
             self.form.command = AtomicCommand
         self.used = self.form.used
 
-    def make(self, cpu: PeCpu, origin: Origin) -> Command:
+    def make(self, cpu: Reader, origin: Origin) -> Command:
         return self.form.make(origin, cpu.program, cpu.registers, cpu.windows, cpu.parts)
 
 
@@ -135,7 +135,15 @@ class DispatchStep:
         self._cost_ps = dispatch_ps(context.spec, self._nbytes)
         self.next = at + 1
 
-    def step(self, cpu: PeCpu) -> int:
+    @property
+    def can_be_skipped(self) -> bool:
+        """Its commands do what their addresses and their own form say alone."""
+        form = self._form
+        if isinstance(form, CompositeForm):
+            return form.is_local
+        return not form.lazy and not isinstance(form.template, Atomic)
+
+    def step(self, cpu: Reader) -> int:
         if self._maker.used:
             require_known(cpu.registers, self._maker.used, "an address", self._span)
         form = self._form

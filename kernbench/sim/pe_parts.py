@@ -14,6 +14,7 @@ from kernbench.sim.engines.pe_ipcq import PeIpcq
 from kernbench.sim.engines.pe_math import PeMath
 from kernbench.sim.memory import MemoryMap
 from kernbench.sim.sanitizer import Sanitizer
+from kernbench.sim.tape import Tape
 from kernbench.sim.tcm import Tcm
 
 
@@ -31,3 +32,4 @@ class PeParts:
     memory: MemoryMap
     sanitizer: Sanitizer
     computes: bool
+    tape: Tape

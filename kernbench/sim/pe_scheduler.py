@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kernbench.sim.access_eval import Part
 from kernbench.sim.clock import Clock
@@ -21,7 +21,7 @@ from kernbench.sim.dma_command import DmaCommand
 from kernbench.sim.engines.pe_dma import Channel
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.hazards import Hazard, Range, hbm_conflict, overlap
-from kernbench.sim.pe_command import Command
+from kernbench.sim.pe_command import Command, RepeatedCommand
 from kernbench.sim.pe_messages import SendCommand
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.topology_schema import Issue, PeSpec
@@ -42,7 +42,7 @@ class Owner(Protocol):
 class PeScheduler:
     __slots__ = (
         "__weakref__", "_clock", "_composites", "_depth", "_dma", "_in_flight", "_ipcq", "_issue", "_lone", "_owner",
-        "_reads", "_room", "_sends", "_writes", "live", "topology_index",
+        "_reads", "_room", "_sends", "_tape", "_writes", "live", "topology_index",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, topology_index: int, spec: PeSpec, parts: PeParts, owner: Owner) -> None:
@@ -51,7 +51,7 @@ class PeScheduler:
         self._clock = clock
         self._issue: Issue = spec.pe_scheduler.issue
         self._depth = self._room = spec.pe_cpu.queue_depth
-        self._dma, self._ipcq = parts.dma, parts.ipcq
+        self._dma, self._ipcq, self._tape = parts.dma, parts.ipcq, parts.tape
         for channel in (parts.dma.read, parts.dma.write, parts.ipcq.sends):
             channel.on_room = self._channel_has_room
         self._owner = owner
@@ -76,10 +76,29 @@ class PeScheduler:
         """Take a command; all that it must wait for is before it."""
         assert self._room > 0, "PE_CPU hands over a command only when there is room"
         self._room -= 1
+        if self._tape.runs:
+            self._tape.taken.append((command, tuple(self.live)))
         self._find_hazards(command)
         self.live[command] = None
         self._queue_of(command).append(command)
         self._clock.defer(self)
+
+    def state(self, now: int, cmd: int) -> tuple[Any, ...] | None:
+        """All that what comes next depends on: times counted from `now`, commands from `cmd`; None where a command
+        is of another kind than those that tell theirs."""
+        under_way = []
+        for command in self.live:
+            if not isinstance(command, RepeatedCommand):
+                return None
+            under_way.append((command.likeness, command.state(now, cmd)))
+        queues = (self._composites, self._reads, self._writes, self._sends)
+        return (
+            tuple(under_way),
+            tuple([tuple([command.origin.cmd - cmd for command in queue]) for queue in queues]),
+            self._room,
+            self._in_flight,
+            None if self._lone is None else self._lone.origin.cmd - cmd,
+        )
 
     def _queue_of(self, command: Command) -> deque[Command]:
         if isinstance(command, DmaCommand):

@@ -25,7 +25,7 @@ from kernbench.sim.topology_schema import PeSpec
 @dataclass(frozen=True, slots=True)
 class PeServices:
     """`codes` keeps programs prepared for execution, by digest; `node_index` gives the topology index of a node;
-    `queues` are those of all PEs, which put themselves in."""
+    `queues` are those of all PEs, which put themselves in; `running` has the topology indices of those that run."""
 
     clock: Clock
     network: Network
@@ -39,3 +39,4 @@ class PeServices:
     waits: WaitRegistry = field(default_factory=WaitRegistry)
     queues: dict[Place, PeIpcq] = field(default_factory=dict)
     codes: dict[str, Any] = field(default_factory=dict)
+    running: set[int] = field(default_factory=set)

@@ -19,6 +19,7 @@ from kernbench.sim.engines.pe_math import PeMath
 from kernbench.sim.engines.server import InOrderServer
 from kernbench.sim.op_log import OpLog
 from kernbench.sim.pe_parts import PeParts
+from kernbench.sim.tape import Tape
 
 
 class Rehearsal(NamedTuple):
@@ -47,7 +48,7 @@ def rehearse(parts: PeParts, start: Callable[[PeParts], None]) -> Rehearsal:
     gemm = PeGemm(clock, log, parts.gemm.topology_index, parts.store.topology_index)
     store = StorePort(clock, log, parts.store.topology_index)
     math = PeMath(clock, log, parts.math.topology_index)
-    stage = replace(parts, clock=clock, gemm=gemm, store=store, math=math)
+    stage = replace(parts, clock=clock, gemm=gemm, store=store, math=math, tape=Tape())
     start(stage)
     clock.run()
     return Rehearsal(log.rows(), clock.now, engines_of(stage))

@@ -39,6 +39,11 @@ class Sanitizer:
         self._loads: dict[int, dict[int, list[_Access]]] = {}
 
     @property
+    def raises(self) -> bool:
+        """Findings are faults."""
+        return self._level == "error"
+
+    @property
     def warnings(self) -> tuple[Diagnostic, ...]:
         return tuple(self._findings.values())
 

@@ -71,6 +71,10 @@ class Flow:
         top, bottom = self.flow_class.alone
         return self.since - (-self.remaining * bottom // (top << UNIT_BITS))
 
+    def state(self, now: int) -> tuple[Any, ...]:
+        """How far it is, with times counted from `now`, for one whose own `since` and `remaining` are true."""
+        return self.flow_class.name, self.nbytes, self.remaining, self.since - now
+
     def move_on(self, rate: Rate, now: int) -> None:
         """Count the progress at the rate that it had."""
         self.remaining -= (rate[0] << UNIT_BITS) * (now - self.since) // rate[1]
@@ -157,6 +161,30 @@ class Stream:
             flow = heappop(own if own and own[0][0] <= now else self.targets)[3]
             self._drop(flow)
             into.append(flow)
+
+    def state(self, now: int, named: Callable[[Flow], Any]) -> tuple[Any, ...]:
+        """How far its flows are, with times counted from `now`; `named` tells flows apart."""
+        entries = [
+            (at - (now if flow.in_own else self.moved), flow.in_own, named(flow), flow.flow_class.name, flow.nbytes)
+            + ((flow.remaining, flow.since - now) if flow.in_own else ())
+            for heap in (self.own, self.targets)
+            for at, _, _, flow in sorted(entry for entry in heap if entry[3].entry is entry)
+        ]
+        due = self.due_at - now if self.due_at >= 0 else -1
+        return self.index, self.rate, self.since - now, due, tuple(entries)
+
+    def skip(self, ps: int) -> None:
+        """Let everything be later, and note the keys that flows have now."""
+        self.since += ps
+        if self.due_at >= 0:
+            self.due_at += ps
+        for heap, later in (self.own, ps), (self.targets, 0):
+            waiting = sorted(entry for entry in heap if entry[3].entry is entry)
+            heap.clear()
+            for at, _, serial, flow in waiting:
+                flow.since += later
+                flow.entry = entry = (at + later, flow.key, serial, flow)
+                heap.append(entry)
 
     def _drop(self, flow: Flow) -> None:
         flow.entry = None

@@ -8,9 +8,10 @@ finds the window full stalls, and the stall is logged. Does not know what is mov
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 from kernbench.sim.access_eval import Part, Place
@@ -61,6 +62,10 @@ class Transfer:
         self.pools: tuple[int, ...] = ()
         self.weights: Weights | None = None
         self.start_ps = self.ready_ps = 0
+
+    def state(self, now: int, cmd: int) -> tuple[Any, ...]:
+        """How far it is, with times counted from `now` and commands from `cmd`."""
+        return self.origin.cmd - cmd, self.tile, self.stage, self.start_ps - now, self.ready_ps - now
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -137,6 +142,34 @@ class Channel:
         self._asked = False
         self.on_room: Callable[[], None] = _nobody
         self._stall_name = log.intern(f"{direction} window full")
+
+    def state(self, now: int, cmd: int) -> tuple[Any, ...] | None:
+        """All that what comes next depends on: times counted from `now`, commands from `cmd`; None in mid-instant."""
+        if self._inbox:
+            return None
+        return (
+            max(0, self._free_ps - now),
+            self._draining and self._drain_start_ps - now,
+            self._stalled_since - now if self._stalled_since >= 0 else 1,
+            self._asked,
+            tuple(transfer.state(now, cmd) for transfer in self._queue),
+            tuple(transfer.state(now, cmd) for transfer in self._outstanding),
+        )
+
+    def skip(self, ps: int) -> None:
+        """Let everything be later."""
+        self._free_ps += ps
+        self._drain_start_ps += ps
+        if self._stalled_since >= 0:
+            self._stalled_since += ps
+        for transfer in self.transfers:
+            transfer.start_ps += ps
+            transfer.ready_ps += ps
+
+    @property
+    def transfers(self) -> Iterator[Transfer]:
+        """Those that wait or are under way."""
+        return chain(self._queue, self._outstanding)
 
     def submit(self, transfer: Transfer) -> None:
         if not self._inbox:

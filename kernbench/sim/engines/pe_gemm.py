@@ -21,7 +21,7 @@ class TileUser(Protocol):
     """Who has tiles multiplied."""
 
     def fetched(self, j: int, product_ps: int) -> None:
-        """The operands of tile `j` are in; its product is done at `product_ps`."""
+        """The operands of tile `j` are in; its product is done `product_ps` from now."""
 
     def stored(self, j: int) -> None:
         """The output tile that tile `j` completes is in TCM."""
@@ -42,6 +42,15 @@ class PeGemm(InOrderServer):
 
     def idle_at(self, now: int) -> bool:
         return super().idle_at(now) and self._fetch_free_ps <= now
+
+    def state(self, now: int) -> tuple[int, ...] | None:
+        free = super().state(now)
+        return None if free is None else (*free, max(0, self._fetch_free_ps - now), max(0, self._previous_ps - now))
+
+    def skip(self, ps: int) -> None:
+        super().skip(ps)
+        self._fetch_free_ps += ps
+        self._previous_ps += ps
 
     def follow(self, rehearsed: InOrderServer, start_ps: int) -> None:
         super().follow(rehearsed, start_ps)
@@ -71,7 +80,7 @@ class PeGemm(InOrderServer):
             begin, end, self.topology_index, _GEMM, self._gemm_name, request, cmd, j, STAGE_GEMM, 0, tile.flops,
             src_id, params_id,
         )  # fmt: skip
-        self.clock.call_after(fetched - now, user.fetched, j, end)
+        self.clock.call_after(fetched - now, user.fetched, j, end - fetched)
 
 
 class StorePort(InOrderServer):

@@ -55,6 +55,14 @@ class InOrderServer(ABC):
         """Nothing is booked that is not over."""
         return self.free_ps <= now and not self._inbox
 
+    def state(self, now: int) -> tuple[int, ...] | None:
+        """All that what comes next depends on, with times counted from `now`; None in the middle of an instant."""
+        return None if self._inbox else (max(0, self.free_ps - now),)
+
+    def skip(self, ps: int) -> None:
+        """Let everything be later."""
+        self.free_ps += ps
+
     def follow(self, rehearsed: InOrderServer, start_ps: int) -> None:
         """Stand as one does that has done the same work, begun at `start_ps` rather than at 0."""
         assert type(rehearsed) is type(self)

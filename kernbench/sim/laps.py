@@ -1,0 +1,345 @@
+"""Fast-forward of a PE that does the same again and again, as the trips of a loop and the programs of a launch do.
+
+Where a PE hands a command over, all that its future depends on is: the commands under way and how far each is, what
+its engines and the network are at, the events that are left to happen, and the program. Times counted from that
+instant and commands from that one, this is its state. Where a state comes back, what lies between is a lap. As long
+as the program goes the lap's way with commands of the lap's likeness and conflicts, the PE does what it did: so the
+scout makes the lap's commands, the bytes are moved and the values computed in the lap's order, the records are noted
+again, and time skips. Everything under way then stands as before, with later commands' loads.
+
+A PE alone is what can be foreseen, so nothing is skipped where another runs, or anything else is under way.
+Knows what has a state and what can be skipped. Does not know what a command does, nor what a state says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernbench.sim.clock import Clock
+from kernbench.sim.dma_command import DmaCommand
+from kernbench.sim.engines.pe_dma import Channel, Transfer
+from kernbench.sim.engines.server import InOrderServer
+from kernbench.sim.hazards import hbm_conflict
+from kernbench.sim.network import Network
+from kernbench.sim.op_log import LogMark, OpLog
+from kernbench.sim.pe_code import (
+    AssertStep,
+    Branch,
+    End,
+    Instruction,
+    Jump,
+    LoopEnd,
+    LoopStart,
+    MoveStep,
+    ScalarStep,
+    WhileEnd,
+    WhileStart,
+)
+from kernbench.sim.pe_command import Command, RepeatedCommand
+from kernbench.sim.pe_issue import DispatchStep
+from kernbench.sim.scout import Scout
+from kernbench.sim.streams import Flow, FlowClass
+
+if TYPE_CHECKING:
+    from kernbench.sim.pe_cpu import PeCpu
+
+_ALONE = (AssertStep, Branch, End, Jump, LoopEnd, LoopStart, MoveStep, ScalarStep, WhileEnd, WhileStart)
+MAX_MISSES = 64  # states in a row of which none came back, or was of use
+
+MAX_LAPS = 4  # from one state
+
+
+def can_be_skipped(instructions: Sequence[Instruction]) -> bool:
+    """Every way through this program is known from its registers alone."""
+    return all(isinstance(i, _ALONE) or (isinstance(i, DispatchStep) and i.can_be_skipped) for i in instructions)
+
+
+class _Mark(NamedTuple):
+    """Where a PE was when it stood in some state."""
+
+    now: int
+    cmd: int
+    path: int
+    made: int
+    taken: int
+    steps: int
+    log: LogMark
+    events: int
+    busy: tuple[int, ...]
+    moved: dict[FlowClass, tuple[int, int]]
+
+
+class _Lap(NamedTuple):
+    """What a PE does from one instant to the next in which it stands the same. Commands count from the first."""
+
+    duration_ps: int
+    commands: int
+    path: tuple[int, ...]
+    likenesses: list[tuple[Any, ...]]  # of the commands made
+    conflicts: list[tuple[int, int, bool]]  # (younger, older, there is one in HBM), where nothing else decides
+    steps: list[tuple[int, int, bool]]  # arguments of `redo`
+    oldest: int  # of the commands that are named
+    rows: NDArray[Any]  # packed log records, of times counted from the lap's start
+    numbered: NDArray[np.bool_]  # those that belong to a command
+    events: int
+    busy: tuple[int, ...]
+    moved: list[tuple[FlowClass, int, int]]
+
+    def records(self, laps: int, start_ps: int, cmd: int) -> NDArray[Any]:
+        """The records of so many laps from `start_ps` and command `cmd` on."""
+        made = np.tile(self.rows, (laps, 1))
+        lap = np.arange(laps, dtype=np.int64)[:, None]
+        made["t_start"] += start_ps + lap * self.duration_ps
+        made["t_end"] += start_ps + lap * self.duration_ps
+        made["cmd"] += (cmd + lap * self.commands) * self.numbered
+        return made.reshape(-1)
+
+
+class Laps:
+    """The laps of one PE in one launch."""
+
+    def __init__(self, cpu: PeCpu, instructions: Sequence[Any], clock: Clock, log: OpLog, network: Network) -> None:
+        self._cpu = cpu
+        self._instructions = instructions
+        self._clock, self._log, self._network = clock, log, network
+        parts = cpu.parts
+        self._tape = parts.tape
+        self._channels = (parts.dma.read, parts.dma.write)
+        self._gemm = parts.gemm
+        self._servers: tuple[InOrderServer, ...] = (parts.gemm, parts.store, parts.math)
+        self._seen: dict[Any, _Mark] = {}
+        self._laps: dict[Any, dict[tuple[int, ...], _Lap]] = {}  # by state and the way that the program went
+        self._misses = 0
+        self._tape.runs = True
+
+    def meet(self, command: Command, after: int) -> Command:
+        """PE_CPU hands `command` over and will go on with instruction `after`; the command that it does hand over."""
+        if not self._clock.is_between_instants:
+            return command
+        self._cpu.turned = False
+        if not self._tape.runs:
+            return command
+        state = self._state(command, after)
+        if state is None:
+            self._miss()
+            return command
+        laps = self._laps.setdefault(state, {})
+        seen = self._seen.get(state)
+        if seen is not None:
+            path = tuple(self._tape.path[seen.path :])
+            if path not in laps and len(laps) < MAX_LAPS:
+                laps[path] = self._lap(seen, path, command)
+        for lap in laps.values():
+            later = self._skip(lap, command, after)
+            if later is not command:
+                self._misses = 0
+                self._seen.clear()
+                self._tape.clear()
+                command = later
+                break
+        self._seen[state] = self._mark(command)
+        self._miss()
+        return command
+
+    def _miss(self) -> None:
+        self._misses += 1
+        if self._misses > MAX_MISSES:
+            self._tape.stop()
+            self._seen.clear()
+
+    # ----------------------------------------------------------------- states
+
+    def _state(self, command: Command, after: int) -> tuple[Any, ...] | None:
+        """None where anything but this PE is at work."""
+        cpu, now, cmd = self._cpu, self._clock.now, command.origin.cmd
+        if not cpu.runs_alone or not isinstance(command, RepeatedCommand):
+            return None
+        named = self._namer(cmd)
+        states = (
+            cpu.scheduler.state(now, cmd),
+            *(channel.state(now, cmd) for channel in self._channels),
+            *(server.state(now) for server in self._servers),
+            self._network.state(now, named),
+            self._calls(now, cmd, named),
+        )
+        return None if None in states else (after, command.likeness, states)
+
+    def _namer(self, cmd: int) -> Callable[[Flow], Any]:
+        channels = self._channels
+
+        def named(flow: Flow) -> Any:
+            """Which of this PE's flows it is; None for another's."""
+            owner = getattr(flow.done, "__self__", None)
+            if owner is not channels[0] and owner is not channels[1]:
+                return None
+            _, number, tile, stage = flow.key
+            return owner is channels[0], number - cmd, tile, stage
+
+        return named
+
+    def _calls(self, now: int, cmd: int, named: Callable[[Flow], Any]) -> tuple[Any, ...] | None:
+        """What is left to happen."""
+        calls = self._clock.calls()
+        if calls is None:
+            return None
+        found: list[tuple[Any, ...]] = []
+        for t_ps, fn, args in calls:
+            owner = getattr(fn, "__self__", None)
+            name: Any
+            if isinstance(owner, RepeatedCommand) and owner in self._cpu.scheduler.live:
+                name = owner.origin.cmd - cmd, args
+            elif owner is self._network:
+                name = [named(arg) for arg in args if isinstance(arg, Flow) and arg.is_alone]  # others are off it
+                if None in name:
+                    return None
+                name = tuple(name)
+            elif isinstance(owner, Channel) and owner in self._channels and not args:
+                name = owner.direction
+            else:
+                return None
+            found.append((t_ps - now, fn.__name__, name))
+        return tuple(found)
+
+    # ----------------------------------------------------------------- laps
+
+    def _mark(self, command: Command) -> _Mark:
+        tape = self._tape
+        return _Mark(
+            self._clock.now, command.origin.cmd, len(tape.path), len(tape.made), len(tape.taken), len(tape.steps),
+            self._log.mark(), self._clock.events, self._busy(), self._network.moved(),
+        )  # fmt: skip
+
+    def _busy(self) -> tuple[int, ...]:
+        each = [one.busy_ps for one in self._channels] + [one.busy_ps for one in self._servers]
+        return self._cpu.busy_ps, self._gemm.fetch_busy_ps, *each
+
+    def _lap(self, mark: _Mark, path: tuple[int, ...], command: Command) -> _Lap:
+        tape, cmd = self._tape, mark.cmd
+        rows = self._log.rows_since(mark.log)
+        rows["t_start"] -= mark.now
+        rows["t_end"] -= mark.now
+        numbered = rows["cmd"] >= 0
+        rows["cmd"] -= numbered * cmd
+        steps = [(one.origin.cmd - cmd, step, last) for one, step, last in tape.steps[mark.steps :]]
+        conflicts = list(_conflicts(tape.taken[mark.taken :], cmd))
+        under_way = [one.origin.cmd - cmd for one in self._cpu.scheduler.live]
+        moved = [
+            (flow_class, now[0] - before[0], now[1] - before[1])
+            for flow_class, now in self._network.moved().items()
+            if now != (before := mark.moved.get(flow_class, (0, 0)))
+        ]
+        likenesses = [one.likeness for one in tape.made[mark.made :] if isinstance(one, RepeatedCommand)]
+        commands = command.origin.cmd - cmd
+        named = [*(one[0] for one in steps), *(older for _, older, _ in conflicts), *(n - commands for n in under_way)]
+        return _Lap(
+            self._clock.now - mark.now,
+            commands,
+            path,
+            likenesses,
+            conflicts,
+            steps,
+            min([0, *named]),
+            rows,
+            numbered,
+            self._clock.events - mark.events,
+            tuple(now - before for now, before in zip(self._busy(), mark.busy, strict=True)),
+            moved,
+        )
+
+    # ----------------------------------------------------------------- skipping
+
+    def _skip(self, lap: _Lap, command: Command, after: int) -> Command:
+        """Do as many laps as the program goes and the run may take; the command that is handed over then."""
+        clock = self._clock
+        most = min((clock.limit_ps - clock.now) / lap.duration_ps, clock.events_left / lap.events)
+        cmd = command.origin.cmd
+        assert isinstance(command, RepeatedCommand)
+        commands = {one.origin.cmd: one for one in (*self._live(), command)}
+        scout = Scout(self._cpu)
+        laps = 0
+        while laps + 1 <= most:
+            made = scout.go(self._instructions, lap.path, after)
+            if made is None:
+                break
+            commands |= {one.origin.cmd: one for one in made}
+            if not _is_alike(lap, made, commands, cmd):
+                scout.go_back()
+                break
+            for number, step, last in lap.steps:
+                commands[cmd + number].redo(step, last)
+            for number in range(cmd + lap.oldest, cmd + lap.oldest + lap.commands):
+                commands.pop(number, None)  # nobody names it any more
+            laps += 1
+            cmd += lap.commands
+        if laps:
+            self._arrive(lap, laps, command.origin.cmd, commands)
+            scout.lead(self._cpu)
+        return commands[cmd]
+
+    def _live(self) -> list[RepeatedCommand]:
+        """The commands under way."""
+        return [one for one in self._cpu.scheduler.live if isinstance(one, RepeatedCommand)]
+
+    def _arrive(self, lap: _Lap, laps: int, cmd: int, commands: dict[int, RepeatedCommand]) -> None:
+        """Let everything stand as it does after so many laps."""
+        ps, count = laps * lap.duration_ps, laps * lap.commands
+        self._log.extend(lap.records(laps, self._clock.now, cmd))
+        live = self._live()
+        loads = [commands[one.origin.cmd + count].load() for one in live]
+        for one, load in zip(live, loads, strict=True):
+            one.take_load(load)
+            one.skip(ps)
+        for channel in self._channels:
+            channel.skip(ps)
+            for transfer in channel.transfers:
+                _renew(transfer)
+        for server in self._servers:
+            server.skip(ps)
+        self._network.skip(ps, lambda key: (key[0], key[1] + count, *key[2:]))
+        self._clock.skip(ps, laps * lap.events)
+        self._count(lap, laps)
+
+    def _count(self, lap: _Lap, laps: int) -> None:
+        """What is only added up."""
+        cpu, fetch, *others = (laps * busy for busy in lap.busy)
+        self._cpu.busy_ps += cpu
+        self._gemm.fetch_busy_ps += fetch
+        for channel, busy in zip(self._channels, others[:2], strict=True):
+            channel.busy_ps += busy
+        for server, busy in zip(self._servers, others[2:], strict=True):
+            server.busy_ps += busy
+        for flow_class, bytes_in, bytes_out in lap.moved:
+            flow_class.bytes_in += laps * bytes_in
+            flow_class.bytes_out += laps * bytes_out
+
+
+def _renew(transfer: Transfer) -> None:
+    """Let a transfer be of what its command works on now."""
+    command = getattr(transfer.done, "__self__", None)
+    assert isinstance(command, DmaCommand)
+    transfer.origin, transfer.part = command.origin, command.part(transfer.stage)
+
+
+def _conflicts(taken: Sequence[tuple[Command, Sequence[Command]]], cmd: int) -> Iterator[tuple[int, int, bool]]:
+    """Which pairs conflict in HBM, of those that a store is in and that do not conflict in TCM."""
+    for younger, live in taken:
+        for older in live:
+            if younger.footprint.conflict(older.footprint) or not (younger.hbm_writes or older.hbm_writes):
+                continue
+            yield younger.origin.cmd - cmd, older.origin.cmd - cmd, _meet(younger, older)
+
+
+def _meet(younger: Command, older: Command) -> bool:
+    return bool(hbm_conflict(younger.hbm_reads, younger.hbm_writes, older.hbm_reads, older.hbm_writes))
+
+
+def _is_alike(lap: _Lap, made: Sequence[RepeatedCommand], commands: Mapping[int, Command], cmd: int) -> bool:
+    """These commands take the time of the lap's."""
+    for one, likeness in zip(made, lap.likenesses, strict=True):
+        if one.likeness != likeness:
+            return False
+    return all(_meet(commands[cmd + a], commands[cmd + b]) == met for a, b, met in lap.conflicts)

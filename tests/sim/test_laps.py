@@ -1,0 +1,237 @@
+"""What is skipped is as if it had been played: log, sums, findings and values are those of the plain way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kernbench as kb
+from kernbench.diagnostics import KernBenchError
+from kernbench.sim.engine import Limits
+from kernbench.sim.laps import Laps
+from kernbench.sim.pe_command import Command
+from kernbench.sim.topology import load_topology_text
+from tests.kernels.helpers import HEAD, log_text, shipped
+
+SIZE = 16
+BLOCK = SIZE * SIZE
+STEPS = (
+    "p = tl.dot(a, b, p)",
+    "p = p * 0.5 + 1.0",
+    "p = p + tl.sum(p, axis=1)[:, None]",
+    "a = tl.load(x_ptr + own)",
+    "a = tl.load(x_ptr + own + turn * 8)",
+    "b = tl.load(x_ptr + next, mask=next < n - turn * 40, other=0.0)",
+    "b = tl.load(x_ptr + across)",
+    "p = p + tl.load(o_ptr + own)",
+    "p = p + tl.load(o_ptr + (next + turn * 64) % (n - 256))",
+    "tl.store(o_ptr + own, p)",
+    "tl.store(o_ptr + own, p, mask=tile < turn * 70)",
+    "tl.store(o_ptr + next, p, mask=tile < 100)",
+    "if turn % 3 == 1:\n            p = p + 1.0",
+    "for _ in range(turn % 2 + 1):\n            p = p * 2.0",
+    "tl.device_assert(pid * 3 + turn < 40)",
+)
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Any:
+    """Round figures for bandwidths and latencies make much happen in one instant."""
+    link = draw(st.sampled_from([64, 1000]))
+    text = """
+extends: ahbm_1x1
+ns_per_mm: 0
+pe:
+  pe_scheduler: {{issue: {issue}}}
+  pe_cpu: {{queue_depth: {depth}, dispatch: {{fixed_ns: {fixed}, bytes_per_ns: {rate}}}}}
+  pe_dma: {{outstanding: {outstanding}}}
+cube:
+  hbm: {{bw_gbs: {hbm}, overhead_ns: {latency}}}
+  router_mesh: {{bw_gbs: {link}, overhead_ns: {hop}}}
+"""
+    return load_topology_text(
+        text.format(
+            issue=draw(st.sampled_from(["in_order", "rw_aware"])),
+            depth=draw(st.sampled_from([1, 2, 8])),
+            fixed=draw(st.sampled_from([0, 1, 7])),
+            rate=draw(st.sampled_from([2, 1000, 100_000])),
+            outstanding=draw(st.sampled_from([1, 2, 8])),
+            hbm=draw(st.sampled_from([link, link // 2, 2 * link])),
+            latency=draw(st.sampled_from([0, 1, 16])),
+            link=link,
+            hop=draw(st.sampled_from([0, 1, 4])),
+        )
+    )
+
+
+def kernel(steps: list[str]) -> str:
+    lines = [
+        "def k(x_ptr, o_ptr, n, TURNS: tl.constexpr):",
+        "pid = tl.program_id(0)",
+        f"tile = tl.arange(0, {SIZE})[:, None] * {SIZE} + tl.arange(0, {SIZE})[None, :]",
+        f"across = tl.arange(0, {SIZE})[:, None] + tl.arange(0, {SIZE})[None, :] * {SIZE}",
+        f"own, next = tile + pid * {BLOCK}, tile + (pid * 5 + 3) % tl.num_programs(0) * {BLOCK}",
+        "a, b = tl.load(x_ptr + own), tl.load(x_ptr + next)",
+        f"p = tl.zeros(({SIZE}, {SIZE}), tl.float32)",
+        "for turn in range(TURNS):",
+        *(f"    {step}" for step in steps),
+        "tl.store(o_ptr + own, p)",
+    ]
+    return HEAD + "\n    ".join(lines)
+
+
+def outcome(
+    steps: list[str], programs: int, turns: int, device: Any, mode: str, limits: Limits | None = None
+) -> tuple[Any, ...]:
+    """The log, what it sums up to, what was found and what was stored."""
+    x = np.random.default_rng(0).standard_normal((programs + 1) * BLOCK, np.float32).astype(np.float16)
+    arguments = {"x_ptr": x, "o_ptr": np.zeros(x.shape, np.float32), "n": x.size}
+    try:
+        made = kb.compile(kernel(steps), {"TURNS": turns})
+        run = kb.open(device, limits=limits).run(made, arguments, (programs,), mode=mode)
+    except KernBenchError as failed:
+        assert failed.run is not None
+        run = failed.run
+    values = run["o_ptr"].tobytes() if mode == "data" and run.ok else b""
+    return log_text(run), run.to_json(), [found.render() for found in run.diagnostics], values
+
+
+def played(measure: Callable[[], Any]) -> Any:
+    """What `measure` finds where nothing is skipped."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Laps, "meet", lambda self, command, after: command)
+        return measure()
+
+
+@contextmanager
+def skipped() -> Iterator[list[int]]:
+    """The numbers of commands that are skipped meanwhile."""
+    counts: list[int] = []
+    meet = Laps.meet
+
+    def counted(self: Laps, command: Command, after: int) -> Command:
+        met = meet(self, command, after)
+        counts.append(met.origin.cmd - command.origin.cmd)
+        return met
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Laps, "meet", counted)
+        yield counts
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=5),
+    programs=st.sampled_from([1, 2, 9]),
+    turns=st.sampled_from([1, 3, 20]),
+    device=topologies(),
+    mode=st.sampled_from(["timing", "data"]),
+)
+def test_a_run_with_laps_skipped_is_the_same(
+    steps: list[str], programs: int, turns: int, device: Any, mode: str
+) -> None:
+    found = outcome(steps, programs, turns, device, mode)
+
+    assert found == played(lambda: outcome(steps, programs, turns, device, mode))
+
+
+@pytest.mark.parametrize("mode", ["timing", "data"])
+@pytest.mark.parametrize(
+    ("steps", "programs", "turns"),
+    [
+        (["a = tl.load(x_ptr + own + turn * 8)", "p = tl.dot(a, b, p)"], 1, 60),
+        (["a = tl.load(x_ptr + own)", "p = p + a", "tl.store(o_ptr + own, p)"], 40, 2),
+        (["p = p * 0.5 + 1.0", "p = p + tl.sum(p, axis=1)[:, None]"], 3, 40),
+    ],
+)
+def test_most_of_a_long_run_is_skipped(steps: list[str], programs: int, turns: int, mode: str) -> None:
+    """The property above would hold for nothing if no state came back."""
+    with skipped() as counts:
+        found = outcome(steps, programs, turns, "ahbm_1x1", mode)
+
+    assert sum(counts) > found[0].count('"op_kind":"dispatch"') / 2
+
+
+@pytest.mark.parametrize("mode", ["timing", "data"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cross_entropy", "cumsum", "dropout", "embedding", "flash_attention", "flash_attention_window",
+        "gemm_bias_gelu", "gemm_int8", "gqa_decode_opt2", "gqa_decode_opt3", "layernorm", "matmul", "rmsnorm", "rope",
+        "softmax", "swiglu", "topk", "vector_add",
+    ],
+)  # fmt: skip
+def test_shipped_kernels_are_the_same(name: str, mode: str) -> None:
+    def measure() -> tuple[str, str]:
+        run, _ = shipped(name, mode=mode, topology="ahbm_1x1")
+        return log_text(run), run.to_json()
+
+    assert measure() == played(measure)
+
+
+LOAD_AND_STORE = ["a = tl.load(x_ptr + own)", "p = p + a", "tl.store(o_ptr + own, p)"]
+
+
+@pytest.mark.parametrize("stop_ns", range(3000, 40_000, 3571))
+def test_a_limit_of_time_is_met_where_it_is(stop_ns: int) -> None:
+    def measure() -> Any:
+        return outcome(LOAD_AND_STORE, 40, 4, "ahbm_1x1", "timing", Limits(max_time_ns=stop_ns))
+
+    assert measure() == played(measure)
+
+
+@pytest.mark.parametrize("look_every", [7, 100, 1000])
+def test_a_limit_of_commands_is_noticed_where_it_was(look_every: int) -> None:
+    def measure() -> Any:
+        limits = Limits(max_commands=250, look_every=look_every)
+        return outcome(LOAD_AND_STORE, 40, 4, "ahbm_1x1", "timing", limits)
+
+    found = measure()
+
+    assert found == played(measure)
+    assert "E_COMMAND_LIMIT" in str(found)
+
+
+def test_a_fault_in_the_middle_is_met_where_it_is() -> None:
+    """The block at the end leaves the tensor."""
+    steps = ["p = p + tl.load(x_ptr + own + turn * 64)"]
+
+    def measure() -> Any:
+        return outcome(steps, 1, 40, "ahbm_1x1", "data")
+
+    found = measure()
+
+    assert found == played(measure)
+    assert "E_OUT_OF_BOUNDS" in str(found)
+
+
+def test_nothing_is_skipped_where_another_pe_runs() -> None:
+    with skipped() as counts:
+        outcome(LOAD_AND_STORE, 40, 4, "ahbm_2x2", "timing")
+
+    assert not sum(counts)
+
+
+def test_what_addresses_in_memory_decide_is_not_skipped() -> None:
+    """A gather's addresses are read from TCM: what it costs is known only when it issues."""
+    with skipped() as counts:
+        outcome(["i = tl.load(x_ptr + own).to(tl.int32) & 63", "p = p + tl.load(x_ptr + i)"], 1, 40, "ahbm_1x1", "data")
+
+    assert not counts
+
+
+def test_records_keep_their_order_of_fields() -> None:
+    """Commands are numbered on from lap to lap, and records of none stay so."""
+    with skipped() as counts:
+        log, *_ = outcome(LOAD_AND_STORE, 40, 4, "ahbm_1x1", "timing")
+
+    assert sum(counts)
+    assert log.count('"cmd":null') == played(lambda: outcome(LOAD_AND_STORE, 40, 4, "ahbm_1x1", "timing"))[0].count(
+        '"cmd":null'
+    )
