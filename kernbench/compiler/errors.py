@@ -39,6 +39,8 @@ ERRORS: dict[str, str] = {
     "E_BRANCH_TYPES": "the types that a value has on the paths that meet cannot be joined",
     "E_CARRIED_TYPE": "a name has another type at the end of a loop's body than before the loop",
     "E_RETURN_TYPES": "a function returns values that cannot be joined to one type",
+    "E_KERNEL_RETURNS": "a kernel returns a value that is known at run time only, and nobody gets it",
+    "R_RETURN_DROPPED": "a kernel returns a constant, and nobody gets it",
     "E_NOT_ITERABLE": "a loop over something other than a range, or a range outside of a loop",
     "E_RANGE_STEP": "the step of a range is 0",
     "E_ENDLESS_LOOP": "a loop that nothing ends",

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 from kernbench.compiler.errors import error
 from kernbench.compiler.residual import Place
-from kernbench.diagnostics import Diagnostic, Label, Span
+from kernbench.diagnostics import Diagnostic, Label, Severity, Span
 
 
 class Fault(Exception):
     """One user mistake. `diagnostic` has no source lines yet; `calls` are the inlined calls around it, inner first.
 
-    `about` is the value that is to blame: where it is an argument of a call, the walker shows that argument.
+    `about` is the value that is to blame, or the name of a keyword: where it is an argument of a call, the walker
+    shows that argument.
     """
 
     def __init__(self, diagnostic: Diagnostic, calls: tuple[Span, ...] = (), about: object = None) -> None:
@@ -42,7 +43,8 @@ def fault(
     others: tuple[tuple[Span, str], ...] = (),
     notes: tuple[str, ...] = (),
     about: object = None,
+    severity: Severity = "error",
 ) -> Fault:
     """What to raise for a mistake at `at`; `others` are further places with their remarks ("first bound here")."""
     labels = [Label(at.span, text), *(Label(span, remark) for span, remark in others)]
-    return Fault(error(code, message, *labels, help=help, notes=notes), at.calls, about)
+    return Fault(error(code, message, *labels, help=help, notes=notes, severity=severity), at.calls, about)

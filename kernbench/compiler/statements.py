@@ -41,6 +41,7 @@ from kernbench.compiler.values import (
     Pointer,
     PtrBlock,
     Scalar,
+    TileValue,
     TupleValue,
     Value,
     is_block,
@@ -102,6 +103,13 @@ def as_constexpr(value: Value) -> Value | None:
 
 def is_run_time(value: Value) -> bool:
     return isinstance(value, Scalar | Pointer | Block | IntBlock | PtrBlock | MaskValue | HbmRefValue)
+
+
+def holds_run_time(value: Value) -> bool:
+    """Whether a value, or an item of a tuple, is known at run time only."""
+    if isinstance(value, TupleValue):
+        return any(holds_run_time(item) for item in value.items)
+    return is_run_time(value) or isinstance(value, TileValue)
 
 
 def run_expression(frame: Frame, node: ast.ExprStmt) -> None:
@@ -236,6 +244,8 @@ def _freed(name: str, binding: Binding, node: ast.With) -> Unusable:
 def run_return(frame: Frame, node: ast.Return) -> None:
     at, returns = frame.at(node.span), frame.returns
     value = frame.evaluate(node.value) if node.value is not None else NONE
+    if frame.is_kernel and node.value is not None and value != NONE:
+        _check_kernel_result(frame, value, node.value)
     value = with_earlier_returns(frame, value, at)
     frame.terminated = True
     if frame.depth == 0 and returns.label is None:
@@ -244,6 +254,18 @@ def run_return(frame: Frame, node: ast.Return) -> None:
     if returns.label is None:
         returns.label = frame.walker.new_label()
     returns.leave(frame.builder, NONE if frame.is_kernel else result_with_written(frame, value), at)
+
+
+def _check_kernel_result(frame: Frame, value: Value, node: ast.Expr) -> None:
+    """A kernel has nobody to return to. As in Triton, a constant is let through."""
+    assert frame.function is not None
+    at, name = frame.at(node.span), frame.function.name
+    if holds_run_time(value):
+        message = f"kernel `{name}` returns a value ({type_text(value)})"
+        advice = "store it: `tl.store(out_ptr + offsets, value)` with a pointer parameter `out_ptr`; or write `return`"
+        raise fault("E_KERNEL_RETURNS", message, at, "nobody gets this", help=advice)
+    message = f"what kernel `{name}` returns ({type_text(value)}) is dropped"
+    frame.walker.log.add(fault("R_RETURN_DROPPED", message, at, "nobody gets this", severity="remark"))
 
 
 def result_with_written(frame: Frame, value: Value) -> Value:

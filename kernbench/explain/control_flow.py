@@ -109,6 +109,56 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         ),
     ),
     Explanation(
+        code="E_KERNEL_RETURNS",
+        story="""
+            A kernel is started by the host, many times over, and leaves its results in memory; there is nobody to
+            give a value to. Triton's compiler refuses such a kernel, too (its interpreter drops the value). Store it
+            through a pointer parameter. `return` alone ends a program early, and a helper returns what it likes.
+        """,
+        wrong=Kernel(
+            """
+            @triton.jit
+            def k(x_ptr):
+                return tl.load(x_ptr) + 1.0
+            """,
+            _X,
+        ),
+        says="kernel `k` returns a value (float32)",
+        right=Kernel(
+            """
+            @triton.jit
+            def k(x_ptr):
+                tl.store(x_ptr, tl.load(x_ptr) + 1.0)
+            """,
+            _X,
+        ),
+    ),
+    Explanation(
+        code="R_RETURN_DROPPED",
+        story="""
+            A kernel's `return 0` compiles, here as in Triton, but the constant goes nowhere: the host gets what the
+            kernel stored, and nothing else.
+        """,
+        wrong=Kernel(
+            """
+            @triton.jit
+            def k(x_ptr):
+                tl.store(x_ptr, 1.0)
+                return 0
+            """,
+            _X,
+        ),
+        says="what kernel `k` returns (constexpr 0) is dropped",
+        right=Kernel(
+            """
+            @triton.jit
+            def k(x_ptr):
+                tl.store(x_ptr, 1.0)
+            """,
+            _X,
+        ),
+    ),
+    Explanation(
         code="E_NOT_ITERABLE",
         story="""
             A loop runs over `range(...)`, `tl.range(...)` or `tl.static_range(...)`, or over the items of a tuple.

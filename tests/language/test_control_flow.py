@@ -288,3 +288,20 @@ def test_a_return_in_a_loop_that_is_walked_again_keeps_its_block_apart() -> None
     got = run(text, {"x_ptr": x, "o_ptr": np.zeros_like(x), "limit": 8}, grid=(3,), N=4)["o_ptr"]
 
     assert [outer(row).tolist() for row in x] == got.tolist()
+
+
+@pytest.mark.parametrize(
+    ("result", "told"), [("", []), ("None", []), ("0", ["R_RETURN_DROPPED"]), ("(N, 1)", ["R_RETURN_DROPPED"])]
+)
+def test_a_kernel_that_returns_a_constant_runs_as_in_triton(result: str, told: list[str]) -> None:
+    text = f"""
+    def k(x_ptr, n, N: tl.constexpr):
+        if n > 3:
+            return {result}
+        tl.store(x_ptr, 1.0)
+    """
+    for n, stored in ((3, 1.0), (4, 0.0)):
+        found = run(text, {"x_ptr": np.zeros(1, np.float32), "n": n}, N=8)
+
+        assert told == [each.code for each in found.diagnostics]
+        assert [stored] == found["x_ptr"].tolist()
