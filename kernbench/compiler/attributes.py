@@ -20,6 +20,7 @@ from kernbench.compiler.residual import Place
 from kernbench.compiler.values import (
     BlockType,
     BoundMethod,
+    BuiltinValue,
     Const,
     DTypeValue,
     ModuleValue,
@@ -50,6 +51,9 @@ _METHODS = tuple(
     )
     if name in BUILTINS
 )  # fmt: skip
+
+
+_HOMES = ("tl", "tl.math")  # where a function is looked for that another module does not have
 
 
 def attribute(builder: Builder, value: Value, name: str, at: Place) -> Value:
@@ -85,7 +89,8 @@ def _member(module: ModuleValue, name: str, at: Place) -> Value:
     spoken = f"{module.name}.{name}"
     if name in UNSUPPORTED.get(module.name, ()):
         raise unsupported(spoken, name, at)
-    help = did_you_mean(name, list(members), f"names of `{module.name}`")
+    home = next((other for other in _HOMES if isinstance(MODULES[other].get(name), BuiltinValue)), None)
+    help = did_you_mean(name, list(members), f"names of `{module.name}`") if home is None else f"use `{home}.{name}`"
     raise fault("E_UNKNOWN_NAME", f"there is no `{spoken}`", at, help=help)
 
 

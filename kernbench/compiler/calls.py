@@ -70,10 +70,14 @@ def _apply(frame: Frame, node: ast.Call, counter: count[int], function: Value, a
 
 
 def _blame_argument(wrong: Fault, node: ast.Call, values: tuple[Value, ...]) -> None:
-    """Show the argument, or the item of a displayed one, that a mistake in this call is about."""
+    """Show the keyword, the argument, or the item of a displayed one, that a mistake in this call is about."""
     assert wrong.diagnostic.primary is not None
     if wrong.about is None or wrong.diagnostic.primary.span != node.span:
         return
+    for keyword in node.keywords:
+        if keyword.name == wrong.about:
+            wrong.point_at(keyword.span)
+            return
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
     for argument, value in _with_items(given, values):
         if value is wrong.about:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from kernbench.compiler.builtins import BUILTINS
 from kernbench.compiler.builtins.libdevice import LIBDEVICE
+from kernbench.compiler.builtins.maths import NOT_IN_TL
 from kernbench.compiler.builtins.types import MATH_FUNCTIONS
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.residual import Place
@@ -75,8 +76,8 @@ def _functions(names: Mapping[str, str]) -> dict[str, Value]:
 _TYPES: dict[str, Value] = {dtype.triton: DTypeValue(dtype) for dtype in ALL}
 _SHARED = {name: name for name in _ELEMENTWISE} | {"max": "maximum", "min": "minimum"}
 _LIBDEVICE = {name: f"libdevice.{name}" for name in LIBDEVICE} | {"umulhi": "umulhi"}
-_NOT_IN_TL = ("rint", "tanh", "isnan", "trunc", "gdc_wait", "gdc_launch_dependents")
-_WORDS = [name for name in BUILTINS if "." not in name and name not in _NOT_IN_TL]
+_ELSEWHERE = (*NOT_IN_TL, "gdc_wait", "gdc_launch_dependents")
+_WORDS = [name for name in BUILTINS if "." not in name and name not in _ELSEWHERE]
 # Names of `triton.language.standard` that kernels import beside the functions.
 _STANDARD = {
     "_log2": "standard.log2",

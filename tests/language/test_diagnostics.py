@@ -394,6 +394,104 @@ error[E_SCALAR_EXPECTED]: a condition is one value, int1[8] is given
   = help: reduce it first, for example with tl.max(x, axis=0), or select with tl.where
 """,
     ),
+    "a kernel that returns a value": (
+        """
+def k(x_ptr, o_ptr, n, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    if n > 4:
+        return
+    return x + 1
+""",
+        """
+error[E_KERNEL_RETURNS]: kernel `k` returns a value (float32[8])
+  --> k.tl:10:12
+   |
+10 |     return x + 1
+   |            ^^^^^ nobody gets this
+   = help: store it: `tl.store(out_ptr + offsets, value)` with a pointer parameter `out_ptr`; or write `return`
+""",
+    ),
+    "keywords of other functions, and one that is misspelt": (
+        """
+def k(x_ptr, o_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i, maks=i < n)
+    y = tl.zeros((N,), tl.float32, value=1.0)
+    tl.store(o_ptr + i, y, mask=i < n, other=0.0)
+""",
+        """
+error[E_CALL_ARGUMENTS]: tl.load has no parameter `maks`
+ --> k.tl:8:28
+  |
+8 |     x = tl.load(x_ptr + i, maks=i < n)
+  |                            ^^^^^^^^^^
+  = help: did you mean `mask`?
+
+error[E_CALL_ARGUMENTS]: tl.zeros has no parameter `value`
+ --> k.tl:9:36
+  |
+9 |     y = tl.zeros((N,), tl.float32, value=1.0)
+  |                                    ^^^^^^^^^
+  = help: leave it out: `value` belongs to tl.full, tl.full_like; tl.zeros takes shape, dtype
+""",
+    ),
+    "the `other` of a load at a store": (
+        """
+def k(x_ptr, o_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(o_ptr + i, 1.0, mask=i < n, other=0.0)
+""",
+        """
+error[E_CALL_ARGUMENTS]: tl.store has no parameter `other`
+ --> k.tl:8:42
+  |
+8 |     tl.store(o_ptr + i, 1.0, mask=i < n, other=0.0)
+  |                                          ^^^^^^^^^
+  = help: leave it out: `other` belongs to tl.load; tl.store takes pointer, value, mask, boundary_check, \
+cache_modifier, eviction_policy
+""",
+    ),
+    "functions of Python's `math` on run-time numbers": (
+        """
+import math
+
+def k(x_ptr, o_ptr, n, N: tl.constexpr):
+    x = tl.load(x_ptr)
+    tl.store(o_ptr, math.sqrt(n))
+    tl.store(o_ptr, math.log10(x * x))
+    tl.store(o_ptr, math.rsqrt(x))
+    tl.store(o_ptr, tl.tanh(x))
+""",
+        """
+error[E_CONSTEXPR_NEEDED]: `x` of math.sqrt must be constexpr, but `n` (int32) is known at run time only
+  --> k.tl:10:31
+   |
+10 |     tl.store(o_ptr, math.sqrt(n))
+   |                               ^
+   = help: `math.sqrt` is Python's and takes constants; use `tl.sqrt` with `n.to(tl.float32)`
+
+error[E_CONSTEXPR_NEEDED]: `x` of math.log10 must be constexpr, but this float32 is known at run time only
+  --> k.tl:11:32
+   |
+11 |     tl.store(o_ptr, math.log10(x * x))
+   |                                ^^^^^
+   = help: `math.log10` is Python's and takes constants; use `tl.math.log10`
+
+error[E_UNKNOWN_NAME]: there is no `math.rsqrt`
+  --> k.tl:12:26
+   |
+12 |     tl.store(o_ptr, math.rsqrt(x))
+   |                          ^^^^^
+   = help: use `tl.rsqrt`
+
+error[E_UNKNOWN_NAME]: there is no `tl.tanh`
+  --> k.tl:13:24
+   |
+13 |     tl.store(o_ptr, tl.tanh(x))
+   |                        ^^^^
+   = help: use `tl.math.tanh`
+""",
+    ),
     "blocks that do not fit in TCM": (
         """
 def shifted(x):

@@ -34,6 +34,8 @@ _UNARY = {
     "rint": "round",
 }
 
+NOT_IN_TL = ("rint", "tanh", "isnan", "trunc")  # these stand in `tl.math` only
+
 
 def _register(name: str, kind: str) -> None:
     @builtin(name)

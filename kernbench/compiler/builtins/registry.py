@@ -25,7 +25,7 @@ from kernbench.compiler.values import (
     Value,
     type_text,
 )
-from kernbench.diagnostics import did_you_mean
+from kernbench.diagnostics import nearest
 from kernbench.dtypes import BY_NAME, DType
 from kernbench.numerics import MICRO_OPS
 
@@ -45,8 +45,8 @@ class Call:
     at: Place
     apply: Callable[[Value, tuple[Value, ...]], Value] | None = None  # call a function that is an argument
 
-    def constant(self, value: Value, parameter: str) -> object:
-        """A constexpr argument as a Python object."""
+    def constant(self, value: Value, parameter: str, instead: str | None = None) -> object:
+        """A constexpr argument as a Python object; `instead` is what to write for a run-time value."""
         if isinstance(value, Const | TupleValue) and _is_constant(value):
             return plain(value)
         if isinstance(value, TupleValue):
@@ -55,7 +55,7 @@ class Call:
         what = f"`{name}` ({type_text(value)})" if name else f"this {type_text(value)}"
         message = f"`{parameter}` of {self.name} must be constexpr, but {what} is known at run time only"
         help = f"declare the parameter as `{name}: tl.constexpr`" if name else "compute it from constexpr parameters"
-        raise fault("E_CONSTEXPR_NEEDED", message, self.at, help=help, about=value)
+        raise fault("E_CONSTEXPR_NEEDED", message, self.at, help=instead or help, about=value)
 
     def integer(self, value: Value, parameter: str) -> int:
         found = self.constant(value, parameter)
@@ -105,6 +105,8 @@ class Builtin:
 
 BUILTINS: dict[str, Builtin] = {}
 
+_MAX_SIBLINGS = 3  # that are named where a keyword is another function's
+
 
 def builtin(*names: str) -> Callable[[F], F]:
     """Register an implementation under one or more names."""
@@ -142,7 +144,7 @@ def call(builder: Builder, function: Value, args: tuple[Value, ...], kwargs: Map
     if entry is None:
         raise fault("E_UNSUPPORTED_BUILTIN", f"`{function.name}` is not in the language", at)
     request = Call(builder, _spoken(function.name), at, builder.apply)
-    bound = _bind(entry.signature, request, args, dict(kwargs))
+    bound = _bind(entry, request, args, dict(kwargs))
     return entry.implementation(request, *bound.args, **bound.kwargs)
 
 
@@ -151,20 +153,41 @@ def _spoken(name: str) -> str:
     return name.removeprefix("builtins.") if name.startswith("builtins.") else f"tl.{name}"
 
 
-def _bind(
-    signature: inspect.Signature, call: Call, args: tuple[Value, ...], kwargs: dict[str, Value]
-) -> inspect.BoundArguments:
+def _bind(entry: Builtin, call: Call, args: tuple[Value, ...], kwargs: dict[str, Value]) -> inspect.BoundArguments:
+    signature = entry.signature
     names = [parameter.name.rstrip("_") for parameter in signature.parameters.values()]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for name in kwargs:
         if name not in names and not takes_any:
-            help = did_you_mean(name, _named(signature), "its parameters")
-            raise fault("E_CALL_ARGUMENTS", f"{call.name} has no parameter `{name}`", call.at, help=help)
+            message = f"{call.name} has no parameter `{name}`"
+            free = [each for each in _named(signature)[len(args) :] if each not in kwargs]
+            help = _instead_of(name, entry, free)
+            raise fault("E_CALL_ARGUMENTS", message, call.at, help=help, about=name)
     renamed = {_parameter(signature, name): value for name, value in kwargs.items()}
     try:
         return signature.bind(*args, **renamed)
     except TypeError:
         raise fault("E_CALL_ARGUMENTS", _what_is_wrong(signature, call.name, args, kwargs), call.at) from None
+
+
+def _instead_of(name: str, entry: Builtin, free: list[str]) -> str:
+    """What to write for a keyword that a function does not have; `free` are its parameters that get nothing."""
+    takes = f"{_spoken(entry.name)} takes {', '.join(_named(entry.signature)) or 'no arguments'}"
+    siblings = [_spoken(each) for each in _owners(name, entry.implementation.__module__)]
+    if siblings:
+        return f"leave it out: `{name}` belongs to {', '.join(siblings[:_MAX_SIBLINGS])}; {takes}"
+    near = nearest(name, free)
+    return takes if near is None else f"did you mean `{near}`?"
+
+
+def _owners(parameter: str, family: str) -> list[str]:
+    """The functions of a file that have a parameter, each by its first name."""
+    found = {
+        entry.implementation: entry.name
+        for entry in reversed(BUILTINS.values())
+        if entry.implementation.__module__ == family and parameter in _named(entry.signature) and "." not in entry.name
+    }
+    return sorted(found.values())
 
 
 def _parameter(signature: inspect.Signature, name: str) -> str:

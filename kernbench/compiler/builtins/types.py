@@ -5,9 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from kernbench.compiler.builtins.registry import Call, builtin
+from kernbench.compiler.builtins.maths import NOT_IN_TL
+from kernbench.compiler.builtins.registry import BUILTINS, Call, builtin
 from kernbench.compiler.faults import fault
-from kernbench.compiler.values import FALSE, BlockType, Const, DTypeValue, PointerType, TupleValue, Value, type_text
+from kernbench.compiler.values import (
+    FALSE,
+    BlockType,
+    Const,
+    DTypeValue,
+    PointerType,
+    TupleValue,
+    Value,
+    element_type,
+    type_text,
+)
 from kernbench.dtypes import ALL, BY_NAME, DType, bf16, fp8e4nv, fp8e5, i1
 
 _GLOBAL = Const(1)  # Triton's address space of global memory
@@ -120,7 +131,7 @@ MATH_FUNCTIONS = tuple(_MATH)
 def _register_math(name: str, function: Callable[..., float | int]) -> None:
     @builtin(f"builtins.math.{name}")
     def python_math(call: Call, *values: Value) -> Value:
-        numbers = [call.constant(value, "x") for value in values]
+        numbers = [call.constant(value, "x", _run_time_function(call, name, value)) for value in values]
         try:
             return Const(function(*numbers))
         except (TypeError, ValueError, OverflowError):
@@ -128,6 +139,17 @@ def _register_math(name: str, function: Callable[..., float | int]) -> None:
             raise fault("E_CONSTANT_ARITHMETIC", f"{call.name} of {given} has no value", call.at) from None
 
     python_math.__doc__ = f"Python's `math.{name}`, of constants."
+
+
+def _run_time_function(call: Call, name: str, value: Value) -> str | None:
+    """What to write where Python's function gets a run-time number: the language's function of the same name."""
+    dtype = element_type(value)
+    if not isinstance(dtype, DType) or (name not in BUILTINS and f"libdevice.{name}" not in BUILTINS):
+        return None
+    word = f"tl.{name}" if name in BUILTINS and name not in NOT_IN_TL else f"tl.math.{name}"
+    given = call.builder.name_of(value) or "x"
+    on = f" with `{given}.to(tl.float32)`" if dtype.is_int else ""
+    return f"`math.{name}` is Python's and takes constants; use `{word}`{on}"
 
 
 for _name, _function in _MATH.items():
