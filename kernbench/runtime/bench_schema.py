@@ -5,13 +5,14 @@ Knows which keys there are and their types; `bench.py` knows what they mean toge
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from pathlib import Path
 
 from kernbench.diagnostics import Diagnostic, Sink
 from kernbench.runtime.errors import error
-from kernbench.yaml_schema import key, read_fields
+from kernbench.yaml_schema import describe, key, read_fields
 from kernbench.yaml_source import Node, merge, parse_yaml_file
 
 MAX_EXTENDS = 8
@@ -96,19 +97,50 @@ def _read_with_bases(path: Path, shown_as: str, seen: tuple[Path, ...], sink: Si
     return root if below is None else merge(below, root)
 
 
+def case_root(text: BenchText, name: str | None, sink: Sink) -> Node | None:
+    """The file with the keys of one case put over it, or the file itself."""
+    if name is None:
+        return text.root
+    case = text.cases[name]
+    if not isinstance(case.value, dict):
+        sink.add(_at(case, "E_BENCH_VALUE", f"case `{name}` is {case.kind}, not a mapping"))
+        return None
+    for forbidden in _NOT_IN_A_CASE:
+        if (found := case.get(forbidden)) is not None:
+            sink.add(_at(found, "E_BENCH_KEY", f"a case cannot change `{forbidden}`"))
+    return merge(text.root, case)
+
+
 def read_case(text: BenchText, name: str | None, sink: Sink) -> BenchKeys | None:
     """The keys of one case, or of the file itself."""
-    root = text.root
-    if name is not None:
-        case = text.cases[name]
-        if not isinstance(case.value, dict):
-            sink.add(_at(case, "E_BENCH_VALUE", f"case `{name}` is {case.kind}, not a mapping"))
-            return None
-        for forbidden in _NOT_IN_A_CASE:
-            if (found := case.get(forbidden)) is not None:
-                sink.add(_at(found, "E_BENCH_KEY", f"a case cannot change `{forbidden}`"))
-        root = merge(root, case)
-    return read_fields(root, BenchKeys, sink)
+    root, found = case_root(text, name, sink), Sink()
+    keys = None if root is None else read_fields(root, BenchKeys, found)
+    for diagnostic in found.diagnostics:
+        sink.add(_with_form(diagnostic))
+    return keys
+
+
+def _with_form(found: Diagnostic) -> Diagnostic:
+    """Where a value is of the wrong type, with what the key takes."""
+    if found.code != "E_YAML_TYPE" or found.help is not None or not found.path:
+        return found
+    parts = found.path.split(".")
+    if parts[0] == "cases" and len(parts) > 2:
+        parts = parts[2:]
+    keys = {tuple(doc.path.split(".")): doc for doc in describe(BenchKeys)}
+    here = {path[len(parts) :]: doc for path, doc in keys.items() if _stands_for(path[: len(parts)], parts)}
+    if not here:
+        return found
+    doc = here.pop((), None)
+    words = ", ".join(f"{path[-1]}: {inner.type}" for path, inner in here.items())
+    form = f"{{NAME: {{{words}}}}}" if any(len(path) > 1 for path in here) else f"{{{words}}}"
+    told = f"`{parts[-1]}` is {form if here or doc is None else doc.type}"
+    return replace(found, help=told if doc is None else f"{told}: {doc.doc}")
+
+
+def _stands_for(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a path of the schema, with NAME for any name, is that of a key."""
+    return len(pattern) == len(parts) and all(p in ("NAME", part) for p, part in zip(pattern, parts, strict=True))
 
 
 def _at(node: Node, code: str, message: str, help: str | None = None) -> Diagnostic:

@@ -322,3 +322,41 @@ def test_a_reference_of_the_wrong_shape_is_told_where_it_stands(tmp_path: Path) 
     (diagnostic,) = caught.value.diagnostics
     assert ("E_EXPRESSION_VALUE", "expect.o") == (diagnostic.code, diagnostic.path)
     assert diagnostic.primary is not None and 12 == diagnostic.primary.span.line
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "help"),
+    [
+        (
+            "{rtol: 1e-2, atol: 1e-3}",
+            "1e-3",
+            "`tolerance` is {rtol: a number, atol: a number}: how far results may be off",
+        ),
+        ("rtol: 1e-2", "rtol: fine", "`rtol` is a number: the error allowed relative to the reference"),
+        (
+            "{topology: ahbm_1x1, scalars: {S: 1}",
+            "{topology: 1, scalars: {S: 1}",
+            "`topology` is a text, or null: the device",
+        ),
+        ("{shape: [S], dtype: i32", "{shape: S, dtype: i32", "`shape` is a list: the sides"),
+        ("o: {shape: [ROWS, D], dtype: fp32}", "o: fp32", "`o` is {shape: a list, dtype: a text, init:"),
+        ("{S: 1}", "1", "`scalars` is a mapping, or null: numbers"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_told_with_what_the_key_takes(
+    tmp_path: Path, before: str, after: str, help: str
+) -> None:
+    path = tmp_path / "k.yaml"
+    path.write_text(edited(before, after), encoding="utf-8")
+
+    (found,) = {each for each in check_bench(path) if each.code == "E_YAML_TYPE"}
+
+    assert str(found.help).startswith(help)
+
+
+@pytest.mark.parametrize("text", ["cases: 3", "cases: {tiny: 3}", "cases: {tiny: {cases: 3}}", "tensors: {a.b: 3}"])
+def test_wrong_types_at_odd_places_are_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "k.yaml"
+    path.write_text(f"kernel: k.tl\n{text}\n", encoding="utf-8")
+
+    assert [each.severity for each in check_bench(path)]
