@@ -6,7 +6,7 @@ Does not run or print anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from kernbench.diagnostics import KernBenchError
 from kernbench.kernel import Kernel, make_kernel
 from kernbench.runtime.arguments import ConstexprArgument, TensorDescriptor, classify
 from kernbench.runtime.bench import DEFAULT_TOPOLOGY, BenchCase, kernel_word, load_bench
+from kernbench.runtime.bench_names import name_remarks
 from kernbench.session import Device
 from kernbench.session import open as open_device
 
@@ -51,8 +52,12 @@ def load_case(asked: Asked) -> BenchCase:
             f"`{asked.kernel.path}` has no bench file beside it that says what to run",
             help=f"write `{asked.kernel.path.with_suffix('.yaml').name}`, or name one with --bench",
         )
-    parameters = make_kernel(_argument(asked, kernel_word(path))).parameters
-    return load_bench(path, asked.case, asked.sets, asked.seed, parameters=parameters)
+    word = kernel_word(path)
+    parameters = make_kernel(_argument(asked, word)).parameters
+    case = load_bench(path, asked.case, asked.sets, asked.seed, parameters=parameters)
+    if asked.kernel.name not in (None, word.partition("::")[2] or asked.kernel.name):
+        return case  # another kernel of the file than the one that the bench was written for
+    return replace(case, remarks=tuple(name_remarks(case, parameters)))
 
 
 def _argument(asked: Asked, word: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from kernbench.cli.cases import Asked, kernel_of
+from kernbench.cli.cases import Asked
 from kernbench.cli.locate import KERNEL_SUFFIXES, KernelFile
 from kernbench.cli.options import json_option
 from kernbench.cli.output import document, print_json, say
@@ -95,10 +95,15 @@ def _kernel(path: Path) -> list[Diagnostic]:
     file = KernelFile(path, None)
     if file.bench is None or any(each.severity == "error" for each in found):
         return found
-    from kernbench.cli.compile import specialise
+    from kernbench.cli.compile import case_of, specialise
 
     asked = Asked(file)
-    compiled, kernel = specialise(asked, None, kernel_of)
+    case = case_of(asked)
+    found.extend(() if case is None else case.remarks)
+    try:
+        compiled, kernel = specialise(asked, case)
+    except KernBenchError as wrong:
+        raise KernBenchError([*found, *wrong.diagnostics], wrong.exit_code) from None
     return list(dict.fromkeys([*found, *kernel.remarks, *compiled.diagnostics]))  # some are told by more than one
 
 
@@ -110,9 +115,20 @@ def _one_kernel(path: Path, name: str) -> list[Diagnostic]:
 
 
 def _bench(path: Path) -> list[Diagnostic]:
-    from kernbench.runtime.bench import check_bench
+    from kernbench.kernel import make_kernel
+    from kernbench.runtime.bench import case_names, check_bench, kernel_word, load_bench
+    from kernbench.runtime.bench_names import name_remarks
 
-    return check_bench(path)
+    found = check_bench(path)
+    if any(each.severity == "error" for each in found):
+        return found
+    try:
+        parameters = make_kernel(str(path.parent / kernel_word(path))).parameters
+    except KernBenchError:  # a kernel file is checked for itself, and a run may name another
+        return found
+    for name in (None, *case_names(path)):
+        found.extend(name_remarks(load_bench(path, name), parameters))
+    return list(dict.fromkeys(found))
 
 
 def _topology(path: Path) -> list[Diagnostic]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -19,6 +19,7 @@ from kernbench.cli.output import say, write_file
 from kernbench.compiler.pipeline import PASSES, CompiledKernel
 from kernbench.diagnostics import EXIT_USAGE, KernBenchError
 from kernbench.kernel import Kernel, make_kernel
+from kernbench.runtime.bench import BenchCase
 from kernbench.runtime.expressions import ExpressionError, evaluate, parse_expression
 from kernbench.session import Device
 
@@ -56,7 +57,10 @@ def compile_(kernel: str, emit: str, output: str, **options: Any) -> int:
     )
     started = time.perf_counter()
     dumps = {"dump_after": passes, "dump_dir": options["dump_dir"]}
-    compiled, made = specialise(asked, options["signature"], lambda a, c: kernel_of(a, c, **dumps), dumps)
+    case = case_of(asked)
+    for found in () if case is None else case.remarks:
+        say(found.render())
+    compiled, made = specialise(asked, case, options["signature"], dumps)
     for found in (*made.remarks, *compiled.diagnostics):
         say(found.render())
     if options["time_passes"]:
@@ -76,15 +80,17 @@ def _passes(text: str | None) -> tuple[str, ...]:
     return tuple(choose(name, known, "--dump-after", "the passes") for name in wanted)
 
 
+def case_of(asked: Asked) -> BenchCase | None:
+    """The case that the command line asks for, where there is a bench file."""
+    return None if bench_path(asked) is None else load_case(asked)
+
+
 def specialise(
-    asked: Asked,
-    signature: str | None,
-    make: Callable[[Asked, Any], Kernel],
-    dumps: dict[str, Any] | None = None,
+    asked: Asked, case: BenchCase | None, signature: str | None = None, dumps: Mapping[str, Any] | None = None
 ) -> tuple[CompiledKernel, Kernel]:
     """The kernel for the types of a bench case, of `--signature`, or of both."""
     types = parse_signature(signature or "")
-    if bench_path(asked) is None:
+    if case is None:
         kernel = make_kernel(
             asked.kernel.argument,
             _constexprs(asked),
@@ -92,8 +98,7 @@ def specialise(
             **(dumps or {}),
         )
         return kernel.specialise(types, target=device_of(asked, None).target), kernel
-    case = load_case(asked)
-    kernel = make(asked, case)
+    kernel = kernel_of(asked, case, **(dumps or {}))
     found = signature_of(kernel, case)
     return kernel.specialise({**found, **types}, target=device_of(asked, case).target), kernel
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from kernbench.cli.cases import Asked, arguments_of, device_of, kernel_of, load_case
-from kernbench.cli.compile import specialise
+from kernbench.cli.cases import Asked, arguments_of, device_of, load_case
+from kernbench.cli.compile import case_of, specialise
 from kernbench.cli.locate import locate_kernel
 from kernbench.cli.options import bench_options, json_option, opt_option, parse_sets, topology_option
 from kernbench.cli.output import document, print_json, say
@@ -34,14 +34,16 @@ def inspect(kernel: str, line: int | None, op: int | None, with_run: bool, as_js
     Bytes and FLOPs are those of one run of each command; with --run the time is that of the whole run, all PEs.
     """
     asked = _asked(kernel, options)
-    compiled, made = specialise(asked, None, kernel_of)
+    case = case_of(asked)
+    for found in () if case is None else case.remarks:
+        say(found.render())
+    compiled, made = specialise(asked, case)
     for found in (*made.remarks, *compiled.diagnostics):
         say(found.render())
-    case = load_case(asked) if asked.kernel.bench or asked.bench else None
     device = device_of(asked, case)
     uses = inspect_program(compiled.program, compiled.imports, device.graph.spec.pe)
     if with_run:
-        case = load_case(asked)
+        case = case or load_case(asked)  # says that a run needs one
         result = device.run(made, arguments_of(made, case), case.grid, case.placements, mode="timing")
         assert result.op_log is not None
         add_run(uses, result.op_log)

@@ -86,6 +86,8 @@ def _execute(recorded: Recorded, options: dict[str, Any]) -> int:
         recorded.seed,
     )
     case = load_case(asked)
+    for remark in case.remarks:
+        say(remark.render())
     kernel = kernel_of(asked, case)
     from kernbench.sim.engine import Limits
 

@@ -31,9 +31,9 @@ def _with(before: str, after: str) -> Bench:
     return Bench(_BENCH.replace(before, after))
 
 
-def _run(options: str) -> CommandLine:
-    command = f"kernbench run k.tl -t ahbm_1x1 {options}"
-    return CommandLine(command, {"k.tl": file_text(_KERNEL), "k.yaml": _BENCH})
+def _run(options: str = "", bench: str = _BENCH) -> CommandLine:
+    command = f"kernbench run k.tl -t ahbm_1x1 {options}".rstrip()
+    return CommandLine(command, {"k.tl": file_text(_KERNEL), "k.yaml": bench})
 
 
 EXPLANATIONS: tuple[Explanation, ...] = (
@@ -95,6 +95,28 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         wrong=_with("init: normal", "init: {npy: inputs.npy}"),
         says="cannot read `inputs.npy`: no such file or directory",
         right=Bench(_BENCH),
+    ),
+    Explanation(
+        code="W_BENCH_UNUSED",
+        story="""
+            A bench file may have names of its own, for its shapes and references. This one is no parameter of the
+            kernel and stands in no expression of the file, so changing it changes nothing; it is probably
+            misspelt, or left over.
+        """,
+        wrong=_run("--case tiny", _with("tiny: {scalars: {n: 4}}", "tiny: {scalars: {m: 4}}").text),
+        says="`m` is no parameter of the kernel, and no expression uses it",
+        right=_run("--case tiny"),
+    ),
+    Explanation(
+        code="R_BENCH_CONSTEXPR",
+        story="""
+            Any parameter may be given as a constexpr: its value is compiled in, so shapes and branches may depend on
+            it. Where the kernel does not say `tl.constexpr`, Triton's launch hands the value over at run time, and
+            what runs here is another program.
+        """,
+        wrong=_run("", _with("{BLOCK: 64}\n    scalars: {n: 60}", "{BLOCK: 64, n: 60}").text),
+        says="`n` is a run-time parameter of the kernel, and its value is compiled in",
+        right=_run(),
     ),
     Explanation(
         code="E_EXPRESSION_SYNTAX",

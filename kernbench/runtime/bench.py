@@ -42,6 +42,7 @@ class BenchCase:
     references: dict[str, Reference]
     rtol: float
     atol: float
+    remarks: tuple[Diagnostic, ...] = field(default=(), compare=False)  # what stops no run
     _arrays: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
     def arrays(self) -> Mapping[str, Array]:

@@ -40,6 +40,8 @@ ERRORS: dict[str, str] = message_fields.ERRORS | {
     "E_BENCH_CYCLE": "values in a bench file need each other",
     "E_BENCH_CASE": "a bench file has no case of that name",
     "E_BENCH_FILE": "a file that a bench file names cannot be read",
+    "W_BENCH_UNUSED": "a bench file gives a name that its kernel does not take and no expression uses",
+    "R_BENCH_CONSTEXPR": "a bench file gives a run-time parameter of its kernel as a constexpr",
     "E_EXPRESSION_SYNTAX": "an expression does not follow the expression grammar",
     "E_EXPRESSION_NAME": "an expression uses a name or a function that is not known",
     "E_EXPRESSION_VALUE": "an expression cannot be evaluated on these values",

@@ -141,6 +141,24 @@ def test_a_repeated_bench_key_exits_4(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "grid" in err
 
 
+@pytest.mark.parametrize("command", ["run softmax.tl", "compile softmax.tl", "inspect softmax.tl", "check"])
+def test_names_of_a_bench_that_nothing_takes_are_told(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = (data_dir("kernels") / "softmax.yaml").read_text("utf-8")
+    bench = bench.replace("y_row_stride: n_cols}", "spare: 1}").replace("1024}", "1024, y_row_stride: n_cols}")
+    (tmp_path / "softmax.tl").write_bytes((data_dir("kernels") / "softmax.tl").read_bytes())
+    path = tmp_path / "b.yaml"
+    path.write_text(bench)
+    options = (str(path),) if command == "check" else ("--bench", str(path), "--case", "tiny")
+
+    code, _, err = call(capsys, *command.split(), *options)
+
+    assert 0 == code, err
+    assert 1 == err.count("warning[W_BENCH_UNUSED]: `spare` is no parameter of the kernel")
+    assert 1 == err.count("remark[R_BENCH_CONSTEXPR]: `y_row_stride` is a run-time parameter of the kernel")
+
+
 def test_a_tcm_overflow_exits_3_with_the_live_map(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "compile", "matmul.tl", "--set", "BLOCK_M=1024", "--set", "BLOCK_N=1024")
 
