@@ -12,16 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernbench.compiler import ast
+from kernbench.compiler.errors import error
 from kernbench.compiler.library import library_path, library_source
 from kernbench.compiler.live_names import assigned_names
 from kernbench.compiler.parse import parse
 from kernbench.compiler.python_source import PythonFile
 from kernbench.compiler.source import SourceText
-from kernbench.diagnostics import Diagnostic, Label, Span
+from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Label, Span
 
 _SUFFIXES = (".tl", ".py")
 _PACKAGE = "__init__.py"
-_ROOT_MARK = ".git"  # no import leads out of a repository
+_ROOT_MARK = ".git"  # no import leads out of a repository, and no link in it
 # Modules of host packages whose names kernels use: a helper file of ours stands in for each
 _STAND_INS = {
     "torch._inductor.runtime.triton_helpers": "triton_helpers",
@@ -142,9 +143,10 @@ class Imports:
         return label if label.source else self.label(label.span, label.text)
 
     def file(self, path: Path, importer: SourceText) -> ImportedFile:
-        """Raises what is wrong with the file's text, or `OSError`."""
+        """Raises what is wrong with the file or its text, or `OSError`."""
         key = path.resolve()
         if key not in self._files:
+            _check_link(path, importer)
             source = self._named(SourceText.read(path, _shown(path, importer)))
             python = PythonFile.read(source) if source.name.endswith(".py") else None
             self._files[key] = ImportedFile(source, python)
@@ -158,6 +160,17 @@ class Imports:
         short = next(name for name in names if name not in self.sources)
         self.sources[short] = source = replace(source, short=short)
         return source
+
+
+def _check_link(path: Path, importer: SourceText) -> None:
+    """A repository that somebody was given may hold links to files that are none of its business."""
+    if importer.path is None or path.parent == library_path("").parent:
+        return
+    *_, top = _roots(importer.path.parents)
+    if os.path.exists(top / _ROOT_MARK) and not path.resolve().is_relative_to(top.resolve()):
+        message = f"`{_shown(path, importer)}` is a link that leads out of the repository"
+        advice = "put the file itself there, or a link to a file of the repository"
+        raise KernBenchError([error("E_FOREIGN_NAME", message, help=advice)], EXIT_KERNEL)
 
 
 def _shown(path: Path, importer: SourceText) -> str:

@@ -6,10 +6,13 @@ kernel may hold much that no kernel needs. Does not know local names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernbench.compiler import ast
+from kernbench.compiler.errors import error
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame, Walker
 from kernbench.compiler.imports import find_module, find_submodule
@@ -23,7 +26,7 @@ from kernbench.compiler.source import SourceText
 from kernbench.compiler.statements import as_constexpr
 from kernbench.compiler.targets import assign
 from kernbench.compiler.values import ERROR, FileValue, FunctionValue, ModuleValue, Value
-from kernbench.diagnostics import Diagnostic, KernBenchError, did_you_mean
+from kernbench.diagnostics import Diagnostic, KernBenchError, Label, Span, did_you_mean
 
 _OF_A_FILE = "write what it does into this file, or give the file it is in beside this one"
 _OF_A_PACKAGE = (
@@ -56,6 +59,22 @@ class Elsewhere:
     name: str | None  # None: the module itself
 
 
+class Unreadable(Fault):
+    """Nothing can be taken from a file. Where no line of it is to blame, the import is shown in its place."""
+
+
+@contextmanager
+def _imported_by(span: Span) -> Iterator[None]:
+    """Each import that leads to an unreadable file adds its line."""
+    try:
+        yield
+    except Unreadable as found:
+        label, told = Label(span, "imported here"), found.diagnostic
+        if told.primary is None:
+            raise Unreadable(replace(told, primary=label), found.calls) from None
+        raise Unreadable(replace(told, secondary=(*told.secondary, label)), found.calls) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Broken:
     """A constant whose value is no constant of the kernel language."""
@@ -77,7 +96,7 @@ class ModuleScope:
         self._names: dict[str, Entry] = dict(PYTHON_BUILTINS)
         self._classes: dict[str, dict[str, Entry]] = {}
         self._unnamed: dict[str, None] = {}  # what imports of all bring; the file's own definitions hide it
-        self._unread: list[Diagnostic] = []  # of files of which all is imported, why they cannot be read
+        self._unread: list[tuple[Diagnostic, ast.Import]] = []  # why a file cannot be read of which all is imported
         self.defined = tuple(function.name for function in module.functions)
         self.defined += tuple(name for constant in module.constants for name in assigned_names(constant))
         for node in module.imports:
@@ -119,14 +138,17 @@ class ModuleScope:
         if isinstance(entry, Elsewhere):
             return self._read_elsewhere(entry, at)
         if entry is None and self._unread:
-            raise Fault(self._unread[0], at.calls)
+            diagnostic, node = self._unread[0]
+            with _imported_by(node.span):
+                raise Unreadable(diagnostic, at.calls)
         return None if entry is None else _usable(name, entry, at)
 
     def read_member(self, owner: str, name: str, at: Place) -> Value | None:
         """A constant of a class; None where `owner` is no class."""
         entry = self._names.get(owner)
         if isinstance(entry, Elsewhere) and entry.name is not None:
-            return self._member_elsewhere(entry.path, entry.name, name, at)
+            with _imported_by(entry.node.span):
+                return self._member_elsewhere(entry.path, entry.name, name, at)
         constants = self._classes.get(owner)
         if constants is None:
             return None
@@ -198,7 +220,7 @@ class ModuleScope:
         except OSError:
             return {}
         except KernBenchError as wrong:
-            self._unread.append(wrong.diagnostics[0])
+            self._unread.append((wrong.diagnostics[0], node))
             return {}
         found: dict[str, Elsewhere] = {}
         for inner in modules:
@@ -208,28 +230,27 @@ class ModuleScope:
 
     def read_from_file(self, module: FileValue, name: str, at: Place) -> Value:
         """A member of a file that was imported as a module."""
-        return self._member_of_file(module.path, module.name, name, module.importer, at)
+        with _imported_by(module.imported):
+            scope = self._file_scope(module.path, name, at, module.importer)
+            value = None if scope is None else scope.read_once(module.path, name, at)
+        if value is not None:
+            return value
+        inner = find_submodule(module.path, name)
+        if inner is None:
+            message = f"module `{module.name}` ({_file_of(module.path)}) has no `{name}`"
+            raise fault("E_UNKNOWN_NAME", message, at, "used here")
+        return replace(module, name=_inside(module.name, name), path=inner)
 
     def _read_elsewhere(self, entry: Elsewhere, at: Place) -> Value:
         node = entry.node
         if entry.name is not None:
-            return self._member_of_file(entry.path, node.module, entry.name, self._source, at)
+            module = FileValue(node.module, entry.path, self._source, node.span)
+            return self.read_from_file(module, entry.name, at)
         if node.name is not None:
-            module = _inside(node.module, node.name)
+            name = _inside(node.module, node.name)
         else:
-            module = node.module if node.alias else node.module.split(".")[0]
-        return FileValue(module, entry.path, self._source)
-
-    def _member_of_file(self, path: Path, module: str, name: str, importer: SourceText, at: Place) -> Value:
-        scope = self._file_scope(path, name, at, importer)
-        value = None if scope is None else scope.read_once(path, name, at)
-        if value is not None:
-            return value
-        inner = find_submodule(path, name)
-        if inner is None:
-            message = f"module `{module}` ({_file_of(path)}) has no `{name}`"
-            raise fault("E_UNKNOWN_NAME", message, at, "used here")
-        return FileValue(_inside(module, name), inner, importer)
+            name = node.module if node.alias else node.module.split(".")[0]
+        return FileValue(name, entry.path, self._source, node.span)
 
     def read_once(self, path: Path, name: str, at: Place) -> Value | None:
         """Read a name for another file, which itself may have got it from there."""
@@ -248,7 +269,11 @@ class ModuleScope:
         known, key = self._walker.files, (str(path), name)
         if key not in known:
             known[key] = None  # a file that imports itself by a detour finds nothing
-            known[key] = None if path.is_dir() else self._open(path, name, at, importer or self._source)
+            try:
+                known[key] = None if path.is_dir() else self._open(path, name, at, importer or self._source)
+            except Fault:
+                del known[key]  # the next use is told the same
+                raise
         return known[key]
 
     def _open(self, path: Path, name: str, at: Place, importer: SourceText) -> ModuleScope | None:
@@ -261,9 +286,9 @@ class ModuleScope:
             scope = ModuleScope(file.take(name), self._walker, file.source)
         except OSError as wrong:
             message = f"`{path}` cannot be read: {(wrong.strerror or 'unknown reason').lower()}"
-            raise fault("E_FOREIGN_NAME", message, at, "used here") from None
+            raise Unreadable(error("E_FOREIGN_NAME", message), at.calls) from None
         except KernBenchError as found:
-            raise Fault(found.diagnostics[0], at.calls) from None
+            raise Unreadable(found.diagnostics[0], at.calls) from None
         return scope if name in scope else None
 
     def _import_helpers(self, node: ast.Import, name: str) -> None:

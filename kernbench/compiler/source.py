@@ -45,7 +45,8 @@ class SourceText:
         """Decode a file's bytes, or say where they are no text."""
         if len(raw) > MAX_BYTES:
             found = f"`{name}` has more than {MAX_BYTES} bytes, and no more are read"
-            raise KernBenchError([error("E_SOURCE_TOO_LARGE", found)], EXIT_KERNEL)
+            advice = "move the kernels and what they use into a file of their own"
+            raise KernBenchError([error("E_SOURCE_TOO_LARGE", found, help=advice)], EXIT_KERNEL)
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as fault:

@@ -16,6 +16,7 @@ from typing import Literal
 from kernbench.commands import Affine, IndexExpr, Int, Operand, Reg
 from kernbench.compiler.residual import BlockRef, HbmRef
 from kernbench.compiler.source import SourceText
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, i1
 
 Shape = tuple[int, ...]
@@ -217,11 +218,12 @@ class ModuleValue:
 
 @dataclass(frozen=True, slots=True)
 class FileValue:
-    """A module that is a file beside the kernel's; `importer` is the file that imports it."""
+    """A module that is a file beside the kernel's; `importer` is the file that imports it, `imported` where."""
 
     name: str
     path: Path
     importer: SourceText
+    imported: Span
 
 
 @dataclass(frozen=True, slots=True)

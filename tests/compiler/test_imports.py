@@ -163,6 +163,60 @@ def test_dots_do_not_lead_out_of_a_repository(tmp_path: Path) -> None:
         build(tmp_path, "from ....outside import double\n", "double(i)", "repo/pkg/ops/k.py")
 
 
+@pytest.mark.parametrize("linked", ["pkg/ops/utils.py", "pkg/ops"])
+@pytest.mark.parametrize("where", ["", "inside/", "../outside/"])
+def test_a_link_does_not_lead_out_of_a_repository(tmp_path: Path, linked: str, where: str) -> None:
+    """The repository itself is reached by a link, and may be."""
+    lay_out(tmp_path, {"real/.git/HEAD": "", "real/pkg/__init__.py": "", f"real/{where}pkg/ops/utils.py": DOUBLE})
+    (tmp_path / "repo").symlink_to("real")
+    if where:
+        (tmp_path / "real" / linked).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "real" / linked).symlink_to(tmp_path / "real" / where / linked)
+    imports = "from pkg.ops.utils import double\n"
+
+    if where != "../outside/":
+        assert build(tmp_path, imports, "double(i)", "repo/pkg/k.py").program.body
+        return
+    with pytest.raises(KernBenchError, match="is a link that leads out of the repository") as caught:
+        build(tmp_path, imports, "double(i)", "repo/pkg/k.py")
+    (found,) = caught.value.diagnostics
+    assert "E_FOREIGN_NAME" == found.code
+    assert found.primary is not None and found.primary.source + "\n" == imports
+
+
+def test_without_a_repository_links_lead_anywhere(tmp_path: Path) -> None:
+    lay_out(tmp_path, {"outside.py": DOUBLE, "pkg/__init__.py": ""})
+    (tmp_path / "pkg/utils.py").symlink_to(tmp_path / "outside.py")
+
+    assert build(tmp_path, "from .utils import double\n", "double(i)", "pkg/k.py").program.body
+
+
+@pytest.mark.parametrize(
+    ("imports", "value", "lines"),
+    [
+        ("from .huge import double\n", "double(i)", ["from .huge import double"]),
+        ("from .huge import *\n", "double(i)", ["from .huge import *"]),
+        ("from .over import double\n", "double(i)", ["from .huge import double", "from .over import double"]),
+        ("from .over import C\n", "i + C.x", ["from .huge import C", "from .over import C"]),
+        ("from . import huge\n", "huge.double(i)", ["from . import huge"]),
+        ("import pkg.ops.huge\n", "pkg.ops.huge.double(i)", ["import pkg.ops.huge"]),
+    ],
+)
+def test_an_unreadable_file_is_told_at_the_imports_that_lead_to_it(
+    tmp_path: Path, imports: str, value: str, lines: list[str]
+) -> None:
+    over = "from .huge import double\nfrom .huge import C\n"
+    lay_out(tmp_path, {"pkg/ops/huge.py": DOUBLE + "#" * (1 << 20), "pkg/ops/over.py": over})
+
+    for times in (value, f"{value} + {value}"):
+        with pytest.raises(KernBenchError) as caught:
+            build(tmp_path, imports, times)
+        assert ["E_SOURCE_TOO_LARGE"] == [each.code for each in caught.value.diagnostics]
+        (found,) = caught.value.diagnostics
+        assert found.primary is not None
+        assert lines == [found.primary.source, *(each.source for each in found.secondary)]
+
+
 def test_of_a_file_that_is_far_too_large_little_is_read(tmp_path: Path) -> None:
     lay_out(tmp_path, {"pkg/ops/huge.py": DOUBLE})
     with (tmp_path / "pkg/ops/huge.py").open("r+b") as file:
