@@ -25,6 +25,11 @@ class Span:
     column: int
     end_line: int
     end_column: int
+    calls: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # of inlined helpers around it, inner first
+
+    def within(self, calls: tuple[Span, ...]) -> Span:
+        """The same range, as these calls lead to it."""
+        return Span(self.file, self.line, self.column, self.end_line, self.end_column, calls) if calls else self
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

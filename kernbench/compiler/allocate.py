@@ -35,7 +35,7 @@ from kernbench.compiler.imports import Imports
 from kernbench.compiler.liveness import Lifetimes, find_lifetimes
 from kernbench.compiler.target_checks import check_target
 from kernbench.compiler.tile_scratch import tile_scratch
-from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Label
+from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError
 from kernbench.dtypes import i64
 
 ALIGNMENT = 64  # bytes; one line of TCM
@@ -395,7 +395,7 @@ def _overflow(
     )
     needed = sum(item.nbytes for item in live)
     live.sort(key=lambda item: (-item.nbytes, item.buffer.id))
-    label = _label(lifetimes, peak, live[0], imports)
+    span = lifetimes.spans.get(peak) or lifetimes.made_at.get(live[0].buffer.id)
     text = f"{needed} bytes are needed here, {target.tcm_bytes} are there" if needed > target.tcm_bytes else "here"
     message = f"kernel `{program.name}` does not fit in TCM: {needed} of {target.tcm_bytes} bytes are in use at once"
     notes = tuple(_live_line(item, lifetimes) for item in live[:MAX_SHOWN])
@@ -406,20 +406,13 @@ def _overflow(
     return error(
         "E_TCM_OVERFLOW",
         message,
-        *([replace(label, text=text)] if label is not None else []),
+        *(imports.labels(span, text) if span is not None and imports is not None else ()),
         notes=notes,
         help=_advice(live, needed, target.tcm_bytes),
     )
 
 
 MAX_SHOWN = 12
-
-
-def _label(lifetimes: Lifetimes, peak: int, largest: Item, imports: Imports | None) -> Label | None:
-    span = lifetimes.spans.get(peak) or lifetimes.made_at.get(largest.buffer.id)
-    if span is None or imports is None:
-        return None
-    return imports.label(span)
 
 
 def _live_line(item: Item, lifetimes: Lifetimes) -> str:

@@ -116,7 +116,7 @@ class Types:
     def chain(self, entries: Iterable[CompositeEntry], value: Product | None, calls: Place) -> Product | None:
         """What a sequence of entries makes of `value`."""
         for entry in entries:
-            value = self.entry(entry, value, Place(entry.span, calls.calls))
+            value = self.entry(entry, value, Place(entry.span.within(calls.calls)))
         return value
 
     def entry(self, entry: CompositeEntry, value: Product | None, at: Place) -> Product | None:

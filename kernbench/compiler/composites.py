@@ -50,7 +50,7 @@ def _check_gemms(call: CompositeCall) -> None:
     more = [entry for entry in (*call.prologue, *call.epilogue) if entry.op == GEMM]
     if not more:
         return
-    at = Place(more[0].span, call.place.calls)
+    at = Place(more[0].span.within(call.place.calls))
     others = ((call.place.span, "the composite's gemm"),) if call.op == GEMM else ()
     if call.op == GEMM or len(more) > 1:
         count = len(more) + (call.op == GEMM)
@@ -280,7 +280,9 @@ class _Composite:
     # ------------------------------------------------------------------ steps
 
     def step(self, entry: CompositeEntry) -> _Step:
-        return _Step(entry.op, entry.operands, entry.extra, entry.scope, Place(entry.span, self.call.place.calls))
+        return _Step(
+            entry.op, entry.operands, entry.extra, entry.scope, Place(entry.span.within(self.call.place.calls))
+        )
 
     def scope(self, step: _Step) -> Scope:
         micro, recipe = MICRO_OPS.get(step.op), RECIPE_DESCRIPTORS.get(step.op)

@@ -13,12 +13,11 @@ from kernbench.compiler.errors import error
 from kernbench.compiler.faults import Fault
 from kernbench.compiler.imports import Imports
 from kernbench.compiler.source import SourceText
-from kernbench.diagnostics import Diagnostic, Label, Sink, Span
+from kernbench.diagnostics import Diagnostic, Sink, Span
 
 MAX_ERRORS = 40  # more help nobody, and each costs time on hostile input
 MAX_FOUND = 200  # an unrolled loop finds one mistake many times
 MAX_AT_ONE_PLACE = 3  # of one code, with different messages
-MAX_CALLS_SHOWN = 5
 
 
 class GiveUp(Exception):
@@ -73,6 +72,6 @@ class FaultLog:
                 return
 
     def _located(self, fault: Fault) -> Diagnostic:
-        called = tuple(Label(span, "called from here") for span in fault.calls[:MAX_CALLS_SHOWN])
         diagnostic = fault.diagnostic
-        return self.imports.shown(replace(diagnostic, secondary=diagnostic.secondary + called))
+        called = (*diagnostic.secondary, *self.imports.calls(fault.calls))
+        return self.imports.shown(replace(diagnostic, secondary=called))

@@ -130,7 +130,7 @@ class Frame:
         return len(self.active) == 1
 
     def at(self, span: Span) -> Place:
-        return Place(span, self.calls)
+        return Place(span.within(self.calls))
 
     def evaluate(self, node: ast.Expr) -> Value:
         """The value of an expression; never an `ErrorValue`."""

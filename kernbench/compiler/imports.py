@@ -20,6 +20,7 @@ from kernbench.compiler.python_source import PythonFile
 from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Label, Span
 
+_MAX_CALLS_SHOWN = 5
 _SUFFIXES = (".tl", ".py")
 _PACKAGE = "__init__.py"
 _ROOT_MARK = ".git"  # no import leads out of a repository, and no link in it
@@ -133,6 +134,13 @@ class Imports:
     def label(self, span: Span, text: str = "") -> Label:
         """A label with its source line, whichever file that stands in."""
         return self.source(span.file).label(span, text)
+
+    def labels(self, span: Span, text: str = "") -> tuple[Label, ...]:
+        """A label, and one for each of the calls of helpers that lead to its place."""
+        return (self.label(span, text), *self.calls(span.calls))
+
+    def calls(self, calls: tuple[Span, ...]) -> tuple[Label, ...]:
+        return tuple(self.label(call, "called from here") for call in calls[:_MAX_CALLS_SHOWN])
 
     def shown(self, diagnostic: Diagnostic) -> Diagnostic:
         """The same with the source lines of its places, where it came without."""

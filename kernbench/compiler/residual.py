@@ -32,10 +32,13 @@ class BlockRef:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an instruction comes from: its own place, and the calls of inlined helpers around it, inner first."""
+    """Where an instruction comes from: its own place, which knows the calls of inlined helpers around it."""
 
     span: Span
-    calls: tuple[Span, ...] = ()
+
+    @property
+    def calls(self) -> tuple[Span, ...]:
+        return self.span.calls
 
 
 BlockOperand = BlockRef | Operand  # a block, a register, or a literal

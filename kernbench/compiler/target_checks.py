@@ -20,7 +20,7 @@ def check_target(program: Program, target: Target, imports: Imports | None) -> l
     for node in walk(program.body):
         if isinstance(node, CompositeTemplate):
             for code, message, here, help in (*_types(node, target), *_groups(node, target)):
-                label = [imports.label(node.span, here)] if imports is not None and node.span else []
+                label = imports.labels(node.span, here) if imports is not None and node.span else ()
                 found.append(error(code, message, *label, help=help))
     return found
 

@@ -503,14 +503,48 @@ def k(x_ptr, o_ptr, n, N: tl.constexpr):
 """,
         """
 error[E_TCM_OVERFLOW]: kernel `k` does not fit in TCM: 4194368 of 1572864 bytes are in use at once
- --> k.tl:7:12
-  |
-7 |     return x - tl.max(x, 0)
-  |            ^^^^^^^^^^^^^^^^ 4194368 bytes are needed here, 1572864 are there
-  = note:    2097152 bytes  `t1`  k.tl:12
-  = note:    2097152 bytes  `t3`  k.tl:7
-  = note:         64 bytes  `t2`  k.tl:7
-  = help: it fits with N = 2
+  --> k.tl:7:12
+   |
+ 7 |     return x - tl.max(x, 0)
+   |            ^^^^^^^^^^^^^^^^ 4194368 bytes are needed here, 1572864 are there
+  ::: k.tl:12:25
+   |
+12 |     tl.store(o_ptr + i, shifted(tl.load(x_ptr + i, mask=i < n)), mask=i < n)
+   |                         --------------------------------------- called from here
+   = note:    2097152 bytes  `t1`  k.tl:12
+   = note:    2097152 bytes  `t3`  k.tl:7
+   = note:         64 bytes  `t2`  k.tl:7
+   = help: it fits with N = 2
+""",
+    ),
+    "a type that no matrix engine takes, two helpers deep": (
+        """
+def product(a, b):
+    return tl.dot(a, b)
+
+def squared(a):
+    return product(a, a)
+
+def k(x_ptr, o_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i[:, None] * N + i[None, :])
+    tl.store(o_ptr, tl.sum(squared(x.to(tl.float64))))
+""",
+        """
+error[E_GEMM_DTYPE]: the target's matrix engine does not multiply fp64
+  --> k.tl:7:12
+   |
+ 7 |     return tl.dot(a, b)
+   |            ^^^^^^^^^^^^ fp64 here
+  ::: k.tl:11:12
+   |
+11 |     return product(a, a)
+   |            ------------- called from here
+  ::: k.tl:17:28
+   |
+17 |     tl.store(o_ptr, tl.sum(squared(x.to(tl.float64))))
+   |                            ------------------------- called from here
+   = help: it multiplies fp16, bf16, fp32, int8, fp8
 """,
     ),
     "a missing mask, two helpers deep": (
