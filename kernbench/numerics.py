@@ -476,13 +476,46 @@ def evaluate_quietly(kind: str, args: Sequence[Any], out: DType, extra: Mapping[
     return cast(op.function(*operands, extra), out)
 
 
-def _fp32_operands(args: Sequence[Any]) -> Sequence[Any] | None:
-    """Operands of which one at least is an array in fp32 and the others are floats: the usual case, told at once."""
-    arrays, operands = 0, []
+# Those that are one function of NumPy's on arrays in fp32.
+_UFUNCS: Mapping[str, np.ufunc] = {
+    **{name: function for name, _, function, _ in (*_UNARY, *_BINARY) if isinstance(function, np.ufunc)},
+    "abs": np.absolute,
+    "add": np.add,
+    "div": np.true_divide,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "sub": np.subtract,
+}
+
+
+def as_ufunc(kind: str, args: Sequence[Any], target: Any) -> tuple[np.ufunc, Sequence[Any]] | None:
+    """The function of NumPy's and its operands that put the result of a micro-op straight into an array in fp32.
+
+    None where it takes more than one, or `target` is not of the result's rank.
+    """
+    ufunc = _UFUNCS.get(kind)
+    if ufunc is None or target.dtype is not _FP32:
+        return None
+    operands = _fp32_operands(args)
+    if operands is None or not all(operand.ndim in (0, target.ndim) for operand in operands):
+        return None
+    return ufunc, operands
+
+
+def _fp32_operands(args: Sequence[Any]) -> list[Any] | None:
+    """Operands of which one at least is an array in fp32 and the others are floats: the usual case, told at once.
+
+    The first of three may be a condition.
+    """
+    arrays = 0
+    operands: list[Any] = []
     for arg in args:
         kind = type(arg)
-        if kind is np.ndarray and arg.dtype is _FP32:
-            arrays += 1
+        if kind is np.ndarray:
+            if arg.dtype is _FP32:
+                arrays += 1
+            elif arg.dtype is not _BOOL or len(args) != 3 or operands:
+                return None
         elif kind is float:
             arg = np.float32(arg)
         elif kind is not np.float32:
@@ -492,10 +525,13 @@ def _fp32_operands(args: Sequence[Any]) -> Sequence[Any] | None:
 
 
 _FP32 = fp32.numpy
+_BOOL = np.dtype(np.bool_)
 
 
 def _in_compute_type(args: Sequence[Any], out: DType, boolean: bool) -> list[Any]:
     """The operands as arrays of the type they compute in. Immediates (Python numbers) have no type of their own."""
+    if (boolean or not out.is_float) and all(type(arg) is np.ndarray and arg.dtype.kind in "iub" for arg in args):
+        return list(args)
     immediate = [type(arg) in (bool, int, float) for arg in args]
     arrays = [np.asarray(arg) for arg in args]
     known = [None if weak else from_numpy(a.dtype) for weak, a in zip(immediate, arrays, strict=True)]
@@ -563,7 +599,10 @@ def gemm(a: Any, b: Any) -> Any:
     """a (m, k) @ b (k, n): floats accumulate in fp32 (fp64 for fp64), integers in int32.
 
     Where the operands are two different float types, the wider is rounded to the narrower first (FETCH does it).
+    For those who are `quiet`.
     """
+    if a.dtype is b.dtype is _FP32:
+        return np.matmul(a, b)
     kinds = [from_numpy(a.dtype), from_numpy(b.dtype)]
     if kinds[0] is not kinds[1] and all(kind is not None and kind.is_float for kind in kinds):
         narrow = min((kind for kind in kinds if kind is not None), key=lambda kind: kind.bits)
@@ -575,8 +614,7 @@ def gemm(a: Any, b: Any) -> Any:
         exact = _exact_product_type(kinds, a.shape[-1])
         return np.matmul(a.astype(exact), b.astype(exact)).astype(np.int64, copy=False).astype(i32.numpy)
     wide = compute_dtype(dtype).numpy
-    with np.errstate(all="ignore"):
-        return np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))
+    return np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))
 
 
 def _exact_product_type(kinds: Sequence[DType | None], k: int) -> type[np.generic]:

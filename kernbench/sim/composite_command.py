@@ -33,6 +33,7 @@ from kernbench.sim.plan import STAGE_AFTER, STAGE_MATH, STAGE_READ_A, STAGE_READ
 from kernbench.sim.registers import Registers
 from kernbench.sim.rehearsal import Rehearsal, engines_of, join, rehearse
 from kernbench.sim.rings import Ring, Stream
+from kernbench.sim.tape import Likeness
 from kernbench.sim.windows import Windows
 
 ACCUMULATORS = 3  # output tiles of one composite between their first product and the end of STORE
@@ -466,7 +467,7 @@ class CompositeCommand(RepeatedCommand):
     def _note(self, step: int) -> None:
         tape = self._parts.tape
         if tape.runs:
-            tape.steps.append((self, step, True))
+            tape.steps.append((self.origin.cmd, step, True))
 
     def redo(self, step: int, last: bool) -> None:
         values = self._values
@@ -477,7 +478,7 @@ class CompositeCommand(RepeatedCommand):
             self._finish_values(values)
 
     @property
-    def likeness(self) -> tuple[Any, ...]:
+    def likeness(self) -> Likeness:
         return self._form, self.footprint
 
     def _progress(self, now: int) -> tuple[Any, ...]:

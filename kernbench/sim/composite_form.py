@@ -27,7 +27,7 @@ Chain = tuple[ChainOp, ...]
 
 
 _STEPS_KEPT = 1 << 14
-_GENERATORS_KEPT = 64  # each may have an array
+_GENERATORS_KEPT = 256  # each may have an array
 
 
 class Step(NamedTuple):
@@ -96,7 +96,7 @@ class CompositeForm:
         self.can_be_rehearsed = self.is_local and self.plan.loop is not None
         self.rehearsals: dict[int, Rehearsal] = {}  # by the topology index of PE_GEMM
         self.values_at_once = self._values_at_once()
-        self._fixed_ops = [bind(op, []) if op is not None and op.is_fixed else None for op in self.values]
+        self.fixed_ops = [bind(op, []) if op is not None and op.is_fixed else None for op in self.values]
         self._generators: dict[tuple[int, ...], BoundOp] = {}  # by op and what it reads in registers, integers all
         self._generator_registers = [_registers_of(op) for op in template.ops]
         self.value_registers = context.taint.of(*_scalars(template.ops)) if self.values else ()
@@ -155,7 +155,7 @@ class CompositeForm:
         """The MATH ops at a dispatch, one an op; the GEMM has none."""
         return [
             fixed if fixed is not None or op is None else self._bound_op(index, op, registers)
-            for index, (fixed, op) in enumerate(zip(self._fixed_ops, self.values, strict=True))
+            for index, (fixed, op) in enumerate(zip(self.fixed_ops, self.values, strict=True))
         ]
 
     def _bound_op(self, index: int, op: ValueOp, registers: Registers) -> BoundOp:

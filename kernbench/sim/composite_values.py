@@ -17,7 +17,7 @@ from kernbench.dtypes import cast
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import BoxForm, Part
 from kernbench.sim.composite_form import Binding, CompositeForm
-from kernbench.sim.compute import Array, BoundOp, TileBox, operand_values, run_op
+from kernbench.sim.compute import Array, BoundOp, Straight, TileBox, operand_values, run_op, straight
 from kernbench.sim.memory import UNKNOWN
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.plan import Loop, MathStage
@@ -36,6 +36,7 @@ class CompositeValues:
         "_partials",
         "_parts",
         "_staged",
+        "_straight",
         "_views",
         "unknown",
     )
@@ -44,7 +45,8 @@ class CompositeValues:
         self._form = form
         self._binding = binding
         self._parts = parts
-        self._views: list[Array] = []
+        self._views: Sequence[Array] = ()
+        self._straight: Sequence[Straight | None] = ()
         self._buffers: dict[tuple[str, int], NDArray[np.uint8]] = {}
         self._partials: dict[int, Array] = {}  # by step
         self._accumulators: dict[int, Array] = {}  # by output tile
@@ -60,14 +62,16 @@ class CompositeValues:
         if not self._parts.computes and not all(tcm.knows(*read) for read in self._binding.reads):
             self.unknown = True
         if not self.unknown:
-            self._views = tcm.views(self._binding, self._make_views)
+            self._views, self._straight = tcm.kept(self._binding, self._prepare)
 
-    def _make_views(self) -> list[Array]:
+    def _prepare(self) -> tuple[list[Array], list[Straight | None]]:
+        """The views of this binding, and the ops on them that need no more thought."""
         view = self._parts.tcm.view
-        return [
+        views = [
             view(address, handle.dtype, handle.shape, strides)
             for handle, (address, strides) in zip(self._form.views, self._binding.places, strict=True)
         ]
+        return views, [straight(op, views) for op in self._form.fixed_ops]
 
     def finish(self) -> None:
         """The command is complete."""
@@ -115,7 +119,11 @@ class CompositeValues:
         if self.unknown:
             return
         for stage in stages:
-            run_op(self._op(stage.op), self._views)
+            if (found := self._straight[stage.op]) is not None:
+                ufunc, operands, target = found
+                ufunc(*operands, out=target)
+            else:
+                run_op(self._op(stage.op), self._views)
 
     def _op(self, index: int) -> BoundOp:
         op = self._ops[index]

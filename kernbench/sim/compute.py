@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench import numerics
-from kernbench.commands import Operand, OpSpec, Reg, TensorHandle
+from kernbench.commands import Affine, Operand, OpSpec, Reg, TensorHandle
 from kernbench.dtypes import DType, cast, compute_dtype
 from kernbench.sim.access_eval import affine_ints, evaluate_index
 from kernbench.sim.plan import Along, tile_axes
@@ -30,6 +30,7 @@ class Arg(NamedTuple):
     view: int
     axes: tuple[Along, ...] = ()
     read: Read | None = None
+    is_immediate: bool = False  # what it reads is the same each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class ValueOp:
     @property
     def is_fixed(self) -> bool:
         """The same at every dispatch."""
-        return not self.is_generator and all(arg.read is None for arg in self.args)
+        return not self.is_generator and all(arg.read is None or arg.is_immediate for arg in self.args)
 
 
 class BoundOp(NamedTuple):
@@ -93,7 +94,10 @@ class _Places(NamedTuple):
 
 def _arg(op: OpSpec, name: str, places: _Places, dtypes: Sequence[DType]) -> Arg:
     handle = op.operands.get(name)
-    return places.arg(handle) if handle is not None else Arg(0, (), _scalar_reader(op.extra[name], dtypes))
+    if handle is not None:
+        return places.arg(handle)
+    operand = op.extra[name]
+    return Arg(0, (), _scalar_reader(operand, dtypes), not isinstance(operand, Reg | Affine))
 
 
 def _scalar_reader(operand: Operand, dtypes: Sequence[DType]) -> Read:
@@ -176,6 +180,10 @@ def run_op(
     """Evaluate one op. Gives the new accumulator where the op writes that, else None."""
     op = bound.op
     values = [_value(arg, scalar, views, tile, acc) for arg, scalar in zip(op.args, bound.scalars, strict=True)]
+    if tile is None and op.out.view != ACC and (found := numerics.as_ufunc(op.kind, values, views[op.out.view])):
+        ufunc, operands = found
+        ufunc(*operands, out=views[op.out.view])
+        return None
     result = numerics.evaluate_quietly(op.kind, values, op.dtype, bound.extra)
     if op.out.view == ACC:
         assert acc is not None
@@ -185,6 +193,19 @@ def run_op(
         target = cut(target, op.out.axes, tile)
     target[...] = result if result.shape == target.shape else _fit(result, target.shape)
     return None
+
+
+Straight = tuple[np.ufunc, Sequence[Any], Array]
+
+
+def straight(bound: BoundOp | None, views: Sequence[Array]) -> Straight | None:
+    """One function of NumPy's, its operands and where its result goes, where that is all of an op on whole views."""
+    if bound is None or bound.op.out.view == ACC or any(arg.view == ACC for arg in bound.op.args):
+        return None
+    op, target = bound.op, views[bound.op.out.view]
+    values = [_value(arg, scalar, views, None, None) for arg, scalar in zip(op.args, bound.scalars, strict=True)]
+    found = numerics.as_ufunc(op.kind, values, target)
+    return None if found is None else (*found, target)
 
 
 def _value(arg: Arg, scalar: Any, views: Sequence[Array], tile: TileBox | None, acc: Array | None) -> Any:

@@ -27,6 +27,7 @@ from kernbench.sim.memory import UNKNOWN, UNWRITTEN
 from kernbench.sim.pe_command import Completion, RepeatedCommand
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.registers import Registers, reader, tuple_reader
+from kernbench.sim.tape import Likeness
 from kernbench.sim.tcm import handle_range
 from kernbench.sim.windows import Window, Windows
 
@@ -213,7 +214,7 @@ class DmaCommand(RepeatedCommand):
     # ----------------------------------------------------------------- skipping time
 
     @property
-    def likeness(self) -> tuple[Any, ...]:
+    def likeness(self) -> Likeness:
         parts = tuple([(part.place, part.nbytes, part.charged, part.segments) for part in self._resolved.parts])
         return self._form, self.footprint, self._addresses, parts
 
@@ -244,7 +245,7 @@ class DmaCommand(RepeatedCommand):
     def _drained(self, transfer: Transfer) -> None:
         tape = self._parts.tape
         if tape.runs:
-            tape.steps.append((self, transfer.stage, self._left == 1))
+            tape.steps.append((self.origin.cmd, transfer.stage, self._left == 1))
         if transfer.part is not None:
             try:
                 self._move(transfer.part)
@@ -299,12 +300,11 @@ class DmaCommand(RepeatedCommand):
         return self._buffer
 
     def _block(self) -> Array:
-        (block,) = self._parts.tcm.views((self._form, self._addresses[0], self.strides[0]), self._make_block)
-        return block
+        return self._parts.tcm.kept((self._form, self._addresses[0], self.strides[0]), self._make_block)
 
-    def _make_block(self) -> list[Array]:
+    def _make_block(self) -> Array:
         handle = self._form.blocks[0]
-        return [self._parts.tcm.view(self._addresses[0], handle.dtype, handle.shape, self.strides[0])]
+        return self._parts.tcm.view(self._addresses[0], handle.dtype, handle.shape, self.strides[0])
 
     def _buffer_view(self, buffer: NDArray[np.uint8]) -> Array:
         """The buffer as the live box."""

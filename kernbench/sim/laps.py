@@ -13,7 +13,8 @@ Knows what has a state and what can be skipped. Does not know what a command doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ from kernbench.sim.clock import Clock
 from kernbench.sim.dma_command import DmaCommand
 from kernbench.sim.engines.pe_dma import Channel, Transfer
 from kernbench.sim.engines.server import InOrderServer
-from kernbench.sim.hazards import hbm_conflict
 from kernbench.sim.network import Network
 from kernbench.sim.op_log import LogMark, OpLog
 from kernbench.sim.pe_code import (
@@ -43,6 +43,7 @@ from kernbench.sim.pe_command import Command, RepeatedCommand
 from kernbench.sim.pe_issue import DispatchStep
 from kernbench.sim.scout import Scout
 from kernbench.sim.streams import Flow, FlowClass
+from kernbench.sim.tape import Conflict, Likeness, Step, meet_in_hbm
 
 if TYPE_CHECKING:
     from kernbench.sim.pe_cpu import PeCpu
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
 _ALONE = (AssertStep, Branch, End, Jump, LoopEnd, LoopStart, MoveStep, ScalarStep, WhileEnd, WhileStart)
 MAX_MISSES = 64  # states in a row of which none came back, or was of use
 
-MAX_LAPS = 4  # from one state
+MAX_WAYS = 16  # from one state
+MAX_TAPE = 1024  # instructions
 
 
 def can_be_skipped(instructions: Sequence[Instruction]) -> bool:
@@ -64,8 +66,8 @@ class _Mark(NamedTuple):
     now: int
     cmd: int
     path: int
-    made: int
-    taken: int
+    likenesses: int
+    conflicts: int
     steps: int
     log: LogMark
     events: int
@@ -73,21 +75,23 @@ class _Mark(NamedTuple):
     moved: dict[FlowClass, tuple[int, int]]
 
 
-class _Lap(NamedTuple):
+@dataclass(slots=True)
+class _Lap:
     """What a PE does from one instant to the next in which it stands the same. Commands count from the first."""
 
     duration_ps: int
     commands: int
     path: tuple[int, ...]
-    likenesses: list[tuple[Any, ...]]  # of the commands made
-    conflicts: list[tuple[int, int, bool]]  # (younger, older, there is one in HBM), where nothing else decides
-    steps: list[tuple[int, int, bool]]  # arguments of `redo`
+    likenesses: list[Likeness]  # of the commands made
+    conflicts: list[Conflict]
+    steps: list[Step]
     oldest: int  # of the commands that are named
     rows: NDArray[Any]  # packed log records, of times counted from the lap's start
     numbered: NDArray[np.bool_]  # those that belong to a command
     events: int
     busy: tuple[int, ...]
     moved: list[tuple[FlowClass, int, int]]
+    failures: int = 0  # how often in a row the program did not go this way
 
     def records(self, laps: int, start_ps: int, cmd: int) -> NDArray[Any]:
         """The records of so many laps from `start_ps` and command `cmd` on."""
@@ -112,7 +116,7 @@ class Laps:
         self._gemm = parts.gemm
         self._servers: tuple[InOrderServer, ...] = (parts.gemm, parts.store, parts.math)
         self._seen: dict[Any, _Mark] = {}
-        self._laps: dict[Any, dict[tuple[int, ...], _Lap]] = {}  # by state and the way that the program went
+        self._laps: dict[Any, dict[tuple[int, ...], _Lap | None]] = {}  # by state and the way that the program went
         self._misses = 0
         self._tape.runs = True
 
@@ -128,28 +132,38 @@ class Laps:
             self._miss()
             return command
         laps = self._laps.setdefault(state, {})
-        seen = self._seen.get(state)
-        if seen is not None:
-            path = tuple(self._tape.path[seen.path :])
-            if path not in laps and len(laps) < MAX_LAPS:
-                laps[path] = self._lap(seen, path, command)
-        for lap in laps.values():
+        if (seen := self._seen.get(state)) is not None:
+            self._learn(laps, seen, command)
+        for lap in sorted((lap for lap in laps.values() if lap is not None), key=_promise):
             later = self._skip(lap, command, after)
             if later is not command:
-                self._misses = 0
-                self._seen.clear()
-                self._tape.clear()
+                self._misses = lap.failures = 0
                 command = later
                 break
+            lap.failures += 1
         self._seen[state] = self._mark(command)
         self._miss()
         return command
 
+    def _learn(self, laps: dict[tuple[int, ...], _Lap | None], seen: _Mark, command: Command) -> None:
+        """A way that the program goes for the second time from a state is worth trying."""
+        path = tuple(self._tape.path[seen.path :])
+        if path not in laps:
+            if len(laps) < MAX_WAYS:
+                laps[path] = None
+        elif laps[path] is None:
+            laps[path] = self._lap(seen, path, command)
+
+    def _forget(self) -> None:
+        """What is on the tape."""
+        self._seen.clear()
+        self._tape.clear()
+
     def _miss(self) -> None:
         self._misses += 1
         if self._misses > MAX_MISSES:
-            self._tape.stop()
             self._seen.clear()
+            self._tape.stop()
 
     # ----------------------------------------------------------------- states
 
@@ -209,7 +223,8 @@ class Laps:
     def _mark(self, command: Command) -> _Mark:
         tape = self._tape
         return _Mark(
-            self._clock.now, command.origin.cmd, len(tape.path), len(tape.made), len(tape.taken), len(tape.steps),
+            self._clock.now, command.origin.cmd, len(tape.path), len(tape.likenesses), len(tape.conflicts),
+            len(tape.steps),
             self._log.mark(), self._clock.events, self._busy(), self._network.moved(),
         )  # fmt: skip
 
@@ -224,22 +239,21 @@ class Laps:
         rows["t_end"] -= mark.now
         numbered = rows["cmd"] >= 0
         rows["cmd"] -= numbered * cmd
-        steps = [(one.origin.cmd - cmd, step, last) for one, step, last in tape.steps[mark.steps :]]
-        conflicts = list(_conflicts(tape.taken[mark.taken :], cmd))
+        steps = [(number - cmd, step, last) for number, step, last in tape.steps[mark.steps :]]
+        conflicts = [(younger - cmd, older - cmd, met) for younger, older, met in tape.conflicts[mark.conflicts :]]
         under_way = [one.origin.cmd - cmd for one in self._cpu.scheduler.live]
         moved = [
             (flow_class, now[0] - before[0], now[1] - before[1])
             for flow_class, now in self._network.moved().items()
             if now != (before := mark.moved.get(flow_class, (0, 0)))
         ]
-        likenesses = [one.likeness for one in tape.made[mark.made :] if isinstance(one, RepeatedCommand)]
         commands = command.origin.cmd - cmd
         named = [*(one[0] for one in steps), *(older for _, older, _ in conflicts), *(n - commands for n in under_way)]
         return _Lap(
             self._clock.now - mark.now,
             commands,
             path,
-            likenesses,
+            tape.likenesses[mark.likenesses :],
             conflicts,
             steps,
             min([0, *named]),
@@ -271,6 +285,7 @@ class Laps:
                 break
             for number, step, last in lap.steps:
                 commands[cmd + number].redo(step, last)
+            self._record(lap, cmd)
             for number in range(cmd + lap.oldest, cmd + lap.oldest + lap.commands):
                 commands.pop(number, None)  # nobody names it any more
             laps += 1
@@ -279,6 +294,17 @@ class Laps:
             self._arrive(lap, laps, command.origin.cmd, commands)
             scout.lead(self._cpu)
         return commands[cmd]
+
+    def _record(self, lap: _Lap, cmd: int) -> None:
+        """Put a lap on the tape, for it may be a part of a longer one."""
+        tape = self._tape
+        if len(tape.path) > MAX_TAPE:
+            self._forget()
+            return
+        tape.path += lap.path
+        tape.likenesses += lap.likenesses
+        tape.conflicts += [(younger + cmd, older + cmd, met) for younger, older, met in lap.conflicts]
+        tape.steps += [(number + cmd, step, last) for number, step, last in lap.steps]
 
     def _live(self) -> list[RepeatedCommand]:
         """The commands under way."""
@@ -317,6 +343,11 @@ class Laps:
             flow_class.bytes_out += laps * bytes_out
 
 
+def _promise(lap: _Lap) -> tuple[int, int]:
+    """Orders laps: those that went well first, long ones first."""
+    return lap.failures, -lap.commands
+
+
 def _renew(transfer: Transfer) -> None:
     """Let a transfer be of what its command works on now."""
     command = getattr(transfer.done, "__self__", None)
@@ -324,22 +355,9 @@ def _renew(transfer: Transfer) -> None:
     transfer.origin, transfer.part = command.origin, command.part(transfer.stage)
 
 
-def _conflicts(taken: Sequence[tuple[Command, Sequence[Command]]], cmd: int) -> Iterator[tuple[int, int, bool]]:
-    """Which pairs conflict in HBM, of those that a store is in and that do not conflict in TCM."""
-    for younger, live in taken:
-        for older in live:
-            if younger.footprint.conflict(older.footprint) or not (younger.hbm_writes or older.hbm_writes):
-                continue
-            yield younger.origin.cmd - cmd, older.origin.cmd - cmd, _meet(younger, older)
-
-
-def _meet(younger: Command, older: Command) -> bool:
-    return bool(hbm_conflict(younger.hbm_reads, younger.hbm_writes, older.hbm_reads, older.hbm_writes))
-
-
 def _is_alike(lap: _Lap, made: Sequence[RepeatedCommand], commands: Mapping[int, Command], cmd: int) -> bool:
     """These commands take the time of the lap's."""
     for one, likeness in zip(made, lap.likenesses, strict=True):
         if one.likeness != likeness:
             return False
-    return all(_meet(commands[cmd + a], commands[cmd + b]) == met for a, b, met in lap.conflicts)
+    return all(meet_in_hbm(commands[cmd + a], commands[cmd + b]) == met for a, b, met in lap.conflicts)

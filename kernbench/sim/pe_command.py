@@ -14,6 +14,7 @@ from kernbench.sim.access_eval import Part
 from kernbench.sim.engines.server import Origin
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.hazards import Footprint
+from kernbench.sim.tape import Likeness
 
 
 class Completion(Protocol):
@@ -48,6 +49,11 @@ class Command(ABC):
         self.complete = False
         self.waiters: list[tuple[Command, bool]] = []  # younger ones; True: both are composites
 
+    @property
+    def likeness(self) -> Likeness:
+        """All that its own times depend on; nothing is known of those that are never repeated."""
+        return ()
+
     def share(self, server_place: tuple[int, tuple[int, ...]]) -> None:
         """Another composite starts, decided by the server at `server_place`."""
         self.alone = False
@@ -66,11 +72,6 @@ class RepeatedCommand(Command):
         """How far it is: times counted from `now`, commands from `cmd`."""
         waiters = tuple([(waiter.origin.cmd - cmd, as_composites) for waiter, as_composites in self.waiters])
         return self.origin.cmd - cmd, self.older, self.conflicts, self.alone, self.strict, waiters, *self._progress(now)
-
-    @property
-    @abstractmethod
-    def likeness(self) -> tuple[Any, ...]:
-        """All that its own times depend on."""
 
     @abstractmethod
     def _progress(self, now: int) -> tuple[Any, ...]:

@@ -282,7 +282,7 @@ class PeCpu:
         """Hand a command over; go on with instruction `after` when the queue has taken it."""
         origin = command.origin
         if self.parts.tape.runs:
-            self.parts.tape.made.append(command)
+            self.parts.tape.likenesses.append(command.likeness)
         self.charge(cost_ps, origin.cmd, name_id, nbytes, origin.src_id, params_id)
         self._clock.call_at(self.time_ps, self._hand_over, self._epoch, command, after)
         return SUSPEND

@@ -77,7 +77,7 @@ class PeScheduler:
         assert self._room > 0, "PE_CPU hands over a command only when there is room"
         self._room -= 1
         if self._tape.runs:
-            self._tape.taken.append((command, tuple(self.live)))
+            self._tape.take(command, self.live)
         self._find_hazards(command)
         self.live[command] = None
         self._queue_of(command).append(command)

@@ -7,7 +7,7 @@ Memory is made at the first view, so timing mode pays only for what its static c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,19 @@ from kernbench.commands import TensorHandle
 from kernbench.dtypes import DType
 from kernbench.sim.hazards import Range
 
+T = TypeVar("T")
+
 
 class Tcm:
     """`capacity_bytes` of memory. Addresses are checked at dispatch, here they are asserted."""
 
-    __slots__ = ("_bytes", "_unknown", "_views", "capacity_bytes")
+    __slots__ = ("_bytes", "_kept", "_unknown", "capacity_bytes")
 
     def __init__(self, capacity_bytes: int) -> None:
         self.capacity_bytes = capacity_bytes
         self._bytes: NDArray[np.uint8] | None = None
         self._unknown: NDArray[np.bool_] | None = None
-        self._views: dict[object, list[NDArray[Any]]] = {}
+        self._kept: dict[object, Any] = {}
 
     def view(self, address: int, dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> NDArray[Any]:
         """Elements in place. `strides` are in elements."""
@@ -35,11 +37,11 @@ class Tcm:
         steps = [stride * dtype.nbytes for stride in strides]
         return _view(self._bytes, address, dtype.numpy, shape, steps)
 
-    def views(self, owner: object, make: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
-        """The views that `make` makes, made once for an owner: they stay in place."""
-        found = self._views.get(owner)
+    def kept(self, owner: object, make: Callable[[], T]) -> T:
+        """The views that `make` makes, and what it says of them, made once for an owner: they stay in place."""
+        found: T | None = self._kept.get(owner)
         if found is None:
-            found = self._views[owner] = make()
+            found = self._kept[owner] = make()
         return found
 
     def forget(self, low: int, high: int) -> None:
