@@ -32,7 +32,18 @@ LEAVES = (
     "yaml_source",
 )
 HALVES = ("compiler", "runtime", "sim")
-JOINTS = ("explain", "forms", "session", "kernel", "probe", "report", "run", "testing")
+JOINTS = (
+    "explain",
+    "forms",
+    "kernel",
+    "launch",
+    "probe",
+    "report",
+    "run",
+    "run_arguments",
+    "session",
+    "testing",
+)
 FORBIDDEN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(LEAVES, (*HALVES, *JOINTS, "cli")),
     "compiler": ("runtime", "sim", *JOINTS, "cli"),

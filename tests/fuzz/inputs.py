@@ -21,9 +21,11 @@ from kernbench.commands import KernelBinary
 from kernbench.compiler.pipeline import CompiledKernel
 from kernbench.data_files import data_dir
 from kernbench.kernel import Kernel
+from kernbench.launch import Launch
 from kernbench.message_text import read_requests, write_requests
+from kernbench.run_arguments import RunArguments
 from kernbench.runtime.bench import case_names, check_bench, load_bench
-from kernbench.session import Device, _Arguments, _Launch
+from kernbench.session import Device
 from kernbench.sim.engine import GraphEngine
 from kernbench.sim.topology import load_topology
 from tests.fuzz.case import Case, of_bench, shipped
@@ -106,7 +108,7 @@ def judge_topology(found: TextInput) -> Verdict:
 def _run_on(made: Device) -> Verdict:
     case = next(each for each in shipped() if "def vector_add" in each.text)
     kernel, compiled, arguments = _compiled(case, made)
-    run = _Launch(made, kernel, compiled, arguments, case.grid, "data").run()
+    run = Launch(made, kernel, compiled, arguments, case.grid, "data").run()
     return Verdict("result", tuple(sorted({each.code for each in run.diagnostics})))
 
 
@@ -133,12 +135,12 @@ def _shipped_binaries() -> tuple[tuple[Case, KernelBinary], ...]:
     return tuple(found)
 
 
-def _compiled(case: Case, made: Device) -> tuple[Kernel, CompiledKernel, _Arguments]:
+def _compiled(case: Case, made: Device) -> tuple[Kernel, CompiledKernel, RunArguments]:
     path = _folder() / "k.tl"
     path.write_text(case.text, encoding="utf-8")
     kernel = kb.compile(f"{path}::{case.function}" if case.function else path)
     places = {name: place for name, place in (case.placements or {}).items() if name in kernel.params}
-    arguments = _Arguments(kernel, case.bound(kernel), places, {})
+    arguments = RunArguments(kernel, case.bound(kernel), places, {})
     return kernel, kernel.specialise(arguments.signature, arguments.constexprs, made.target), arguments
 
 
@@ -180,7 +182,7 @@ def judge_binary(found: BinaryInput) -> Verdict:
         made = device("ahbm_1x1")
         kernel, compiled, arguments = _compiled(found.case, made)
         damaged = replace(compiled, binary=found.binary)
-        run = _Launch(made, kernel, damaged, arguments, found.case.grid, "data").run()
+        run = Launch(made, kernel, damaged, arguments, found.case.grid, "data").run()
         return Verdict("result", tuple(sorted({each.code for each in run.diagnostics})))
 
     return judged(work, where_needed=False)  # the lines of a damaged binary are nobody's
