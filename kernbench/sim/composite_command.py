@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.sim import part_io
-from kernbench.sim.access_eval import BoxForm, Part, box_part, locate_box, place_number
-from kernbench.sim.access_eval import Place as SlicePlace
-from kernbench.sim.composite_form import Binding, CompositeForm, HbmOperand, Strides
+from kernbench.sim.access_eval import Part, place_number
+from kernbench.sim.composite_form import Binding, CompositeForm
 from kernbench.sim.composite_values import CompositeValues
 from kernbench.sim.dma_command import require_writable
 from kernbench.sim.engines.pe_dma import Transfer
@@ -27,6 +26,7 @@ from kernbench.sim.engines.server import Origin
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.memory import UNWRITTEN
 from kernbench.sim.op_log import repeated_rows
+from kernbench.sim.operand_place import OperandPlace, TileMove
 from kernbench.sim.pe_command import Command, Completion, RepeatedCommand
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.plan import STAGE_AFTER, STAGE_MATH, STAGE_READ_A, STAGE_READ_B, STAGE_WRITE, Loop
@@ -40,49 +40,6 @@ ACCUMULATORS = 3  # output tiles of one composite between their first product an
 _MAX_K_OPS = 1024  # stage numbers of OUTPUT_TILE ops start behind those of K_TILE ops
 _BEGIN, _FINISH = 0, 1  # what its values are computed for
 _FIRST_STAGE = {"a": STAGE_READ_A, "b": STAGE_READ_B}
-
-
-class Place:
-    """An HBM operand at one dispatch. `alone`: the slice that holds all of it, with the offset of its base there."""
-
-    __slots__ = ("alone", "base", "operand", "strides", "window")
-
-    def __init__(self, operand: HbmOperand, registers: Registers, windows: Windows) -> None:
-        self.operand = operand
-        self.base = operand.read_base(registers)
-        self.strides: Strides = operand.read_strides(registers)
-        self.alone: tuple[SlicePlace, int] | None = None
-        self.window = windows.split(self.base)[0]
-
-    def locate(self, windows: Windows) -> tuple[Part, ...]:
-        """All that the operand touches; a fault where it leaves its tensor."""
-        box = self.operand.box(self.strides, self.operand.handle.shape)
-        parts = locate_box(windows, self.base, box, 64)[1]
-        if len(parts) == 1 and self.window.geometry.is_row_major:
-            self.alone = parts[0].place, parts[0].low - box.delta
-        return parts
-
-    def tile(self, first: tuple[int, int], extents: tuple[int, int], windows: Windows) -> TileMove:
-        operand, strides = self.operand, self.strides
-        offset = operand.handle.dtype.nbytes * (first[0] * strides[0] + first[1] * strides[1])
-        box = operand.box(strides, extents)
-        if self.alone is not None:
-            place, low = self.alone
-            return TileMove(operand.name, box, (box_part(place, low + offset + box.delta, box),))
-        return TileMove(operand.name, box, locate_box(windows, self.base + offset, box, 64)[1])
-
-
-class TileMove:
-    """A tile on its way between memory and its ring."""
-
-    __slots__ = ("box", "left", "name", "parts", "slot")
-
-    def __init__(self, name: str, box: BoxForm, parts: tuple[Part, ...]) -> None:
-        self.name = name
-        self.box = box
-        self.parts = parts
-        self.left = len(parts)
-        self.slot = -1
 
 
 class CompositeCommand(RepeatedCommand):
@@ -101,7 +58,7 @@ class CompositeCommand(RepeatedCommand):
         self._form = form
         self._parts = parts
         self._windows = windows
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, OperandPlace] = {}
         self._streams: dict[str, Stream] = {}
         self._values: CompositeValues | None = None
         self._rehearsal: Rehearsal | None = None
@@ -124,7 +81,7 @@ class CompositeCommand(RepeatedCommand):
     def _locate(self, registers: Registers) -> None:
         """Check the operands in HBM as wholes, and note what they touch."""
         for name, operand in self._form.hbm.items():
-            place = self._places[name] = Place(operand, registers, self._windows)
+            place = self._places[name] = OperandPlace(operand, registers, self._windows)
             touched = place.locate(self._windows)
             if name == "out":
                 require_writable(place.window)

@@ -24,7 +24,7 @@ from kernbench.sim.launch_context import Mode
 from kernbench.sim.legs import Leg, Path, Ways
 from kernbench.sim.memory import MemoryMap
 from kernbench.sim.network import Network
-from kernbench.sim.routing import AddressResolver, Place
+from kernbench.sim.routing import AddressResolver, MemoryPlace
 
 Done = Callable[[DeviceFault | None], None]
 Bytes = NDArray[np.uint8]
@@ -104,7 +104,7 @@ class HostMemory:
 
         self.travel(handle, self._ports.ways.to_memory(message.target_sip, memory.node), message.nbytes, land)
 
-    def _land(self, tag: Tag, memory: Place, message: MemoryWrite, data: Bytes | None) -> None:
+    def _land(self, tag: Tag, memory: MemoryPlace, message: MemoryWrite, data: Bytes | None) -> None:
         if message.nbytes == 0:
             return
         if message.pattern is not None:
@@ -116,7 +116,7 @@ class HostMemory:
         elif memory.space == "hbm":
             self._ports.memory.slice(*tag).forget(memory.offset, message.nbytes)
 
-    def _put(self, tag: Tag, memory: Place, at: int, data: Bytes) -> None:
+    def _put(self, tag: Tag, memory: MemoryPlace, at: int, data: Bytes) -> None:
         if memory.space == "tcm":
             self._ports.scratchpads.write_tcm(tag, memory.offset + at, data)
         else:
@@ -143,7 +143,7 @@ class HostMemory:
 
         self.travel(handle, ways.to_memory(sip, memory.node), 0, answer)
 
-    def _sample(self, tag: Tag, memory: Place, nbytes: int) -> Bytes:
+    def _sample(self, tag: Tag, memory: MemoryPlace, nbytes: int) -> Bytes:
         if memory.space == "tcm":
             return self._ports.scratchpads.read_tcm(tag, memory.offset, nbytes)
         return self._ports.memory.slice(*tag).read(memory.offset, nbytes)

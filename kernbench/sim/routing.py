@@ -374,7 +374,7 @@ def _no_path(src: str, dst: str, why: str) -> Diagnostic:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryPlace:
     """Where a physical address lies."""
 
     node: str  # an hbm_ctrl or a tcm
@@ -394,7 +394,7 @@ class AddressResolver:
 
     def resolve(
         self, sip: int, pa: int, nbytes: int = 0, tags: tuple[int, int] | None = None, space: Space | None = None
-    ) -> Place:
+    ) -> MemoryPlace:
         """The memory at `pa` of package `sip`; `tags` are (cube, pe), `space` the kind that the request wants.
 
         `DeviceFault` where there is no such memory, where tags or space contradict the address, or where the range
@@ -422,11 +422,11 @@ class AddressResolver:
             raise DeviceFault("E_PA_STRADDLES", message)
         return place
 
-    def capacity_bytes(self, place: Place) -> int:
+    def capacity_bytes(self, place: MemoryPlace) -> int:
         capacity: int = self.graph.nodes[place.node].spec.capacity_bytes
         return capacity
 
-    def _place(self, sip: int, pa: int) -> Place:
+    def _place(self, sip: int, pa: int) -> MemoryPlace:
         if not 0 <= pa < 1 << PA_BITS:
             raise DeviceFault("E_PA_UNMAPPED", f"address {pa:#x} has more than {PA_BITS} bits")
         at = decode_pa(pa)
@@ -434,4 +434,4 @@ class AddressResolver:
         if node not in self.graph.nodes:
             message = f"address {pa:#x} of sip {sip} names cube {at.cube}, pe {at.pe}, which is not there"
             raise DeviceFault("E_PA_UNMAPPED", message)
-        return Place(node, sip, at.cube, at.pe, at.space, at.offset)
+        return MemoryPlace(node, sip, at.cube, at.pe, at.space, at.offset)
