@@ -89,6 +89,13 @@ def _member(module: ModuleValue, name: str, at: Place) -> Value:
     spoken = f"{module.name}.{name}"
     if name in UNSUPPORTED.get(module.name, ()):
         raise unsupported(spoken, name, at)
+    if module.name == "torch":
+        advice = (
+            "a kernel can use the limits of torch's types, such as `torch.finfo(torch.float32).max`, and its constants"
+        )
+        raise fault(
+            "E_FOREIGN_NAME", f"`{spoken}` is of torch, which a kernel cannot use", at, "used here", help=advice
+        )
     home = next((other for other in _HOMES if isinstance(MODULES[other].get(name), BuiltinValue)), None)
     help = did_you_mean(name, list(members), f"names of `{module.name}`") if home is None else f"use `{home}.{name}`"
     raise fault("E_UNKNOWN_NAME", f"there is no `{spoken}`", at, help=help)

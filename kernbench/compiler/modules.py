@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from kernbench.compiler.builtins import BUILTINS
 from kernbench.compiler.builtins.libdevice import LIBDEVICE
 from kernbench.compiler.builtins.maths import NOT_IN_TL
+from kernbench.compiler.builtins.torch_types import TORCH_LIMITS, TORCH_TYPES
 from kernbench.compiler.builtins.types import MATH_FUNCTIONS
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.residual import Place
@@ -120,6 +121,13 @@ MODULES: dict[str, dict[str, Value]] = {
         **_functions({name: f"builtins.math.{name}" for name in MATH_FUNCTIONS}),
         **{name: Const(float(getattr(math, name))) for name in ("pi", "e", "tau", "inf", "nan")},
     },
+    "torch": {
+        **_functions({name.removeprefix("torch."): name for name in (*TORCH_TYPES, "torch.finfo", "torch.iinfo")}),
+        **{name: Const(float(getattr(math, name))) for name in ("pi", "e", "inf", "nan")},
+        "version": ModuleValue("torch.version"),
+    },
+    "torch.version": {"hip": Const(None), "xpu": Const(None)},
+    **{module: dict(limits) for module, limits in TORCH_LIMITS.items()},
 }
 
 MODULES["tl.standard"] = {**MODULES["tl"], **_functions(_STANDARD)}
@@ -136,10 +144,13 @@ PYTHON_BUILTINS: dict[str, Value] = {
 }
 
 
+_PACKAGES = ("triton", "kernbench", "math", "torch")
+
+
 def imported(path: str) -> Value | None:
     """What an import of a dotted path gives; None where it leads out of the language."""
     first, *rest = path.split(".")
-    value: Value | None = ModuleValue(first) if first in ("triton", "kernbench", "math") else None
+    value: Value | None = ModuleValue(first) if first in _PACKAGES else None
     for name in rest:
         if not isinstance(value, ModuleValue):
             return None

@@ -65,15 +65,10 @@ def run_ann_assign(frame: Frame, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
     value = frame.evaluate(node.value)
-    if not node.is_constexpr:
+    known = as_constexpr(value) if node.is_constexpr else None
+    if known is None:  # as in Triton, a run-time value stays one under `tl.constexpr`
         value = as_variable(frame, value, node.value)
-    elif (known := as_constexpr(value)) is not None:
-        value = known
-    else:
-        message = f"the value is {type_text(value)}, a constexpr is needed"
-        advice = "leave `tl.constexpr` out, or compute it from constexprs only"
-        raise fault("E_CONSTEXPR_NEEDED", message, frame.at(node.value.span), "known at run time only", help=advice)
-    assign(frame, node.target, value)
+    assign(frame, node.target, value if known is None else known)
 
 
 def as_variable(frame: Frame, value: Value, node: ast.Expr) -> Value:

@@ -10,6 +10,7 @@ import pytest
 
 from kernbench.compiler.builder import Builder
 from kernbench.compiler.builtins import BUILTINS
+from kernbench.compiler.builtins.torch_types import TORCH_TYPES
 from kernbench.compiler.errors import ERRORS
 from kernbench.compiler.faults import Fault
 from kernbench.compiler.modules import MODULES, PYTHON_BUILTINS, UNSUPPORTED, imported
@@ -453,7 +454,7 @@ def test_every_name_of_the_language_is_there_or_refused() -> None:
 
     classes = {"tensor", "tensor_descriptor"}
 
-    assert names <= set(BUILTINS) | walker | classes
+    assert names <= set(BUILTINS) | walker | classes | TORCH_TYPES.keys()
     assert all(not UNSUPPORTED[module] & MODULES[module].keys() for module in UNSUPPORTED)
 
 
@@ -463,7 +464,9 @@ def test_imports() -> None:
     assert DTypeValue(fp32) == imported("triton.language.float32")
     assert ModuleValue("libdevice") == imported("triton.language.extra.cuda.libdevice")
     assert BuiltinValue("standard.log2") == imported("triton.language.standard._log2")
-    assert None is imported("torch")
+    assert BuiltinValue("torch.float32") == imported("torch.float32")
+    assert None is imported("torch.nn.functional")
+    assert None is imported("numpy")
     assert None is imported("triton.language.nothing")
 
 

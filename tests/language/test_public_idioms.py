@@ -200,3 +200,61 @@ def test_a_branch_that_some_elements_leave_is_refused() -> None:
         tl.store(o_ptr, tl.reduce(i * 2.0, 0, first))
     """
     assert "E_UNSUPPORTED_VALUE" == refused(text, {"o_ptr": np.zeros(1, np.float32)}, N=4).code
+
+
+def test_a_run_time_value_under_constexpr_stays_one() -> None:
+    text = """
+    def k(o_ptr, n, N: tl.constexpr):
+        groups: tl.constexpr = n // 4
+        for g in range(groups):
+            tl.store(o_ptr + g, groups * N)
+    """
+    assert [4, 4, 0] == run(text, {"o_ptr": np.zeros(3, np.int32), "n": 9}, N=2)["o_ptr"].tolist()
+    wrong = refused(
+        text.replace("range(groups)", "tl.arange(0, groups)"), {"o_ptr": np.zeros(3, np.int32), "n": 9}, N=2
+    )
+    assert "E_CONSTEXPR_NEEDED" == wrong.code
+
+
+TORCH = """
+import torch
+
+LOWEST = torch.finfo(torch.float32).min
+NARROW = torch.float8_e4m3fn
+LARGEST: tl.constexpr = tl.constexpr(torch.finfo(NARROW).max)
+FIRST = tl.constexpr(torch.iinfo(torch.int16).min)
+TYPE = tl.float8e4b8 if torch.version.hip else tl.float16
+
+def k(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i, mask=i < 2, other=LOWEST)
+    if x_ptr.dtype.element_ty == torch.float32:  # as in Triton, no type of torch is one of the language
+        x = x * 0
+    if tl.constexpr(torch.version.hip is not None):
+        x = x + 1
+    tl.store(o_ptr + i, tl.where(x == LOWEST, LARGEST + FIRST, x.to(TYPE)))
+"""
+
+
+def test_limits_of_the_types_of_torch() -> None:
+    got = run(TORCH, {"x_ptr": np.array([0.1, 2], np.float32), "o_ptr": np.zeros(4, np.float32)}, N=4)["o_ptr"]
+
+    assert [float(np.float16(0.1)), 2, 448 - 2**15, 448 - 2**15] == got.tolist()
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("torch.seed()", "E_FOREIGN_NAME"),
+        ("torch.finfo(torch.int32).max", "E_DTYPE_EXPECTED"),
+        ("torch.iinfo(tl.int32).max", "E_DTYPE_EXPECTED"),
+        ("torch.iinfo(torch.bool).max", "E_DTYPE_EXPECTED"),
+        ("torch.iinfo(torch.int32).eps", "E_UNKNOWN_NAME"),
+        ("tl.cast(1, torch.float32)", "E_DTYPE_EXPECTED"),
+        ("torch.float32(1)", "E_UNSUPPORTED_BUILTIN"),
+    ],
+)
+def test_what_kernels_cannot_take_of_torch(expression: str, code: str) -> None:
+    text = f"import torch\n\ndef k(o_ptr):\n    tl.store(o_ptr, {expression})\n"
+
+    assert code == refused(text, {"o_ptr": np.zeros(1, np.float32)}).code

@@ -20,6 +20,7 @@ from kernbench.compiler.builtins import (
     shaping,
     standard,
     tiles,
+    torch_types,
     types,
 )
 from kernbench.compiler.builtins.registry import BUILTINS, call
@@ -46,5 +47,6 @@ __all__ = [
     "shaping",
     "standard",
     "tiles",
+    "torch_types",
     "types",
 ]

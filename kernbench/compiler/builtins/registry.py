@@ -150,6 +150,8 @@ def call(builder: Builder, function: Value, args: tuple[Value, ...], kwargs: Map
 
 def _spoken(name: str) -> str:
     """`builtins.min` is `min` and `load` is `tl.load` to the user."""
+    if name.startswith("torch."):
+        return name
     return name.removeprefix("builtins.") if name.startswith("builtins.") else f"tl.{name}"
 
 
