@@ -11,9 +11,10 @@ from tests.language.running import run
 
 
 def philox(seed: int, offset: Any, rounds: int = 10) -> list[Any]:
-    """Four words of 32 bits for each counter (offset, 0, 0, 0)."""
-    c = [offset.astype(np.uint64), *(np.zeros(offset.shape, np.uint64) for _ in range(3))]
-    mask, k0, k1 = np.uint64(0xFFFFFFFF), seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
+    """Four words of 32 bits for each counter (low word of offset, high word, 0, 0)."""
+    wide, mask = offset.astype(np.uint64), np.uint64(0xFFFFFFFF)
+    c = [wide & mask, wide >> np.uint64(32), *(np.zeros(offset.shape, np.uint64) for _ in range(2))]
+    k0, k1 = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
     for _ in range(rounds):
         b, a = c[2] * np.uint64(0xCD9E8D57), c[0] * np.uint64(0xD2511F53)
         c = [
@@ -58,6 +59,34 @@ def test_words_and_uniform_numbers(seed: int) -> None:
     assert [word.tolist() for word in want] == out["w_ptr"].tolist()
     assert uniform(want[0]).tolist() == out["u_ptr"].tolist()
     assert 0 <= out["u_ptr"].min() and out["u_ptr"].max() < 1
+
+
+@pytest.mark.parametrize("start", [5, 2**32 - 3, 2**40 + 7, -4])
+def test_offsets_of_64_bits_are_two_words(start: int) -> None:
+    text = """
+    def k(w_ptr, u_ptr, start, N: tl.constexpr):
+        i = tl.arange(0, N)
+        offset = start + i.to(tl.int64)
+        tl.store(w_ptr + i, tl.randint(42, offset))
+        tl.store(u_ptr + i, tl.rand(42, offset))
+    """
+    want = philox(42, np.arange(start, start + 8, dtype=np.int64))[0]
+
+    out = run(text, {"w_ptr": np.zeros(8, np.uint32), "u_ptr": np.zeros(8, np.float32), "start": start}, N=8)
+
+    assert want.tolist() == out["w_ptr"].tolist()
+    assert uniform(want).tolist() == out["u_ptr"].tolist()
+
+
+def test_small_offsets_are_widened() -> None:
+    text = """
+    def k(w_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        tl.store(w_ptr + i, tl.randint(42, i.to(tl.int8)))
+    """
+    want = philox(42, np.arange(8, dtype=np.uint32))[0]
+
+    assert want.tolist() == run(text, {"w_ptr": np.zeros(8, np.uint32)}, N=8)["w_ptr"].tolist()
 
 
 def test_normal_numbers_and_fewer_rounds() -> None:

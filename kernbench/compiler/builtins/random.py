@@ -74,9 +74,16 @@ def philox(call: Call, seed: Value, c0: Value, c1: Value, c2: Value, c3: Value, 
 
 @builtin("randint4x")
 def randint4x(call: Call, seed: Value, offset: Value, n_rounds: Value = _ROUNDS) -> Value:
-    """Four blocks of 32 random bits for a seed and a block of offsets."""
-    zero = _op(call, "*", to_runtime(call.builder, offset, call.at), Const(0))
-    return philox(call, seed, offset, zero, zero, zero, n_rounds)
+    """Four blocks of 32 random bits for a seed and a block of offsets; one of 64 bits is counted in two words."""
+    counter = to_runtime(call.builder, offset, call.at)
+    zero = low = high = _op(call, "*", counter, Const(0))
+    dtype = element_type(counter)
+    if isinstance(dtype, DType) and dtype.is_int and dtype.bits != 32:
+        low, zero = (cast(call.builder, value, u32, call.at) for value in (counter, zero))
+        high = cast(call.builder, _op(call, ">>", counter, Const(32)), u32, call.at) if dtype.bits > 32 else zero
+    else:
+        low = counter
+    return philox(call, seed, low, high, zero, zero, n_rounds)
 
 
 @builtin("randint")
