@@ -258,3 +258,20 @@ def test_what_kernels_cannot_take_of_torch(expression: str, code: str) -> None:
     text = f"import torch\n\ndef k(o_ptr):\n    tl.store(o_ptr, {expression})\n"
 
     assert code == refused(text, {"o_ptr": np.zeros(1, np.float32)}).code
+
+
+def test_broadcast_lifts_the_lower_rank() -> None:
+    text = """
+    def k(x_ptr, o_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        x = tl.load(x_ptr + i)
+        cube = i[:, None, None] * 100 + i[None, :, None] * 10 + i[None, None, :] * 0
+        lifted, same = tl.broadcast(x, cube)
+        seven, _ = tl.broadcast(7, cube)
+        at = i[:, None, None] * N * N + i[None, :, None] * N + i[None, None, :]
+        tl.store(o_ptr + at, lifted + same + seven)
+    """
+    got = run(text, {"x_ptr": np.arange(4, dtype=np.int32), "o_ptr": np.zeros((4, 4, 4), np.int32)}, N=4)["o_ptr"]
+
+    i = np.arange(4)
+    assert (i[:, None, None] * 100 + i[None, :, None] * 10 + i + 7).tolist() == got.tolist()

@@ -48,7 +48,10 @@ def broadcast_to(call: Call, input: Value, *shape: Value) -> Value:
 def broadcast(call: Call, input: Value, other: Value) -> Value:
     """Two values repeated to their common shape."""
     shape = shapes.broadcast_shapes(call.at, input, other)
-    return TupleValue(tuple(shapes.broadcast_to(call.builder, v, shape, call.at) for v in (input, other)))
+    lift = (shapes.broadcast if shape_of(value) else shapes.broadcast_to for value in (input, other))
+    return TupleValue(
+        tuple(repeat(call.builder, v, shape, call.at) for repeat, v in zip(lift, (input, other), strict=True))
+    )
 
 
 @builtin("trans")
