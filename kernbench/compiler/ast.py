@@ -299,11 +299,12 @@ class FunctionDef:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassDef:
-    """A class that holds constants."""
+    """A class that holds constants and kernels; a kernel's name begins with that of the class, `Linear.forward`."""
 
     name: str
     bases: tuple[Expr, ...]
     constants: tuple[Assign | AnnAssign, ...]
+    functions: tuple[FunctionDef, ...]
     decorators: tuple[str, ...]
     docstring: str | None
     span: Span
@@ -335,6 +336,11 @@ class Module:
     functions: tuple[FunctionDef, ...]
     docstring: str | None
     span: Span
+
+    @property
+    def all_functions(self) -> tuple[FunctionDef, ...]:
+        """Those of its classes, too."""
+        return (*self.functions, *(function for item in self.classes for function in item.functions))
 
 
 Node = Expr | Keyword | FormattedValue | Stmt | WithItem | Param | FunctionDef | ClassDef | Import | Module

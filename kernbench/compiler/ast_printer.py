@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from types import EllipsisType
 from typing import Any, assert_never
 
@@ -81,6 +81,9 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
     yield from (f"@{name}" for name in node.decorators)
     yield f"class {node.name}({_listed(node.bases)}):"
     body = [line for constant in node.constants for line in _statement(constant, 1)]
+    for function in node.functions:
+        name = function.name.removeprefix(f"{node.name}.")
+        body += [f"{_INDENT}{line}" for line in _function(replace(function, name=name))]
     yield from _block([f"{_INDENT}{node.docstring!r}"] if node.docstring is not None else [], body)
 
 

@@ -7,6 +7,7 @@ them. What LALR lets through and Python does not goes to `syntax_check`. Does no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from kernbench.compiler import ast, syntax_check
@@ -117,6 +118,9 @@ class Builder:
             name=name[1],
             bases=bases,
             constants=tuple(part for part in rest if isinstance(part, Constants)),
+            functions=tuple(
+                replace(part, name=f"{name[1]}.{part.name}") for part in rest if isinstance(part, ast.FunctionDef)
+            ),
             decorators=tuple(token[1] for token in decorators),
             docstring=docstring,
             span=self.span(start, end),

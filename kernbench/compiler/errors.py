@@ -34,7 +34,7 @@ ERRORS: dict[str, str] = {
     "E_UNBOUND_NAME": "a local name is read before it has a value",
     "E_MAYBE_UNBOUND": "a name is read that has a value on some paths only",
     "E_FOREIGN_NAME": "a name is used that is imported from outside of the kernel language",
-    "E_CLASS_VALUE": "a class of constants is used as a value",
+    "E_CLASS_VALUE": "a class of constants and kernels is used as a value",
     "E_UNPACK": "a tuple does not have as many values as there are names for it",
     "E_BRANCH_TYPES": "the types that a value has on the paths that meet cannot be joined",
     "E_CARRIED_TYPE": "a name has another type at the end of a loop's body than before the loop",

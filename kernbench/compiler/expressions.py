@@ -90,10 +90,27 @@ def evaluate_attribute(frame: Frame, node: ast.Attribute) -> Value:
         member = frame.globals.read_member(node.value.id, node.attr, at)
         if member is not None:
             return member
+    if isinstance(node.value, ast.Attribute) and (file := _file(frame, node.value.value)) is not None:
+        member = frame.globals.read_member_from_file(file, node.value.attr, node.attr, at)
+        if member is not None:
+            return member
     value = frame.evaluate(node.value)
     if isinstance(value, FileValue):
         return frame.globals.read_from_file(value, node.attr, at)
     return frame.builder.attribute(value, node.attr, at)
+
+
+def _file(frame: Frame, node: ast.Expr) -> FileValue | None:
+    """The file that a dotted name stands for, if it is one."""
+    value: Value | None = None
+    if isinstance(node, ast.Name):
+        value = None if node.id in frame.scope else frame.globals.file(node.id, frame.at(node.span))
+    elif isinstance(node, ast.Attribute) and (outer := _file(frame, node.value)) is not None:
+        try:
+            value = frame.globals.read_from_file(outer, node.attr, frame.at(node.attr_span))
+        except Fault:
+            return None
+    return value if isinstance(value, FileValue) else None
 
 
 def evaluate_subscript(frame: Frame, node: ast.Subscript) -> Value:

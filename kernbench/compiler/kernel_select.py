@@ -23,10 +23,10 @@ _DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[(\s*\d{1,9}(?:\s*,\s*\d{1,9})*)\s*\
 def entry_names(module: ast.Module) -> tuple[str, ...]:
     """The functions that no other function of the file names, in source order; all, where each is named."""
     named: set[str] = set()
-    for function in module.functions:
+    for function in module.all_functions:
         named |= _names_in(function) - {function.name}
-    free = tuple(dict.fromkeys(f.name for f in module.functions if f.name not in named))
-    return free or tuple(dict.fromkeys(f.name for f in module.functions))
+    free = tuple(dict.fromkeys(f.name for f in module.all_functions if f.name not in named))
+    return free or tuple(dict.fromkeys(f.name for f in module.all_functions))
 
 
 def _names_in(function: ast.FunctionDef) -> set[str]:
@@ -41,12 +41,14 @@ def _names_in(function: ast.FunctionDef) -> set[str]:
 
 
 def select_kernel(module: ast.Module, name: str | None) -> ast.FunctionDef:
-    """The kernel `name`, or the file's only one."""
+    """The kernel `name`, or the file's only one. A kernel of a class may be named without the class."""
     at = Place(module.span)
-    by_name = {function.name: function for function in module.functions}  # of equal names the last counts
+    by_name = {function.name: function for function in module.all_functions}  # of equal names the last counts
     if not by_name:
         raise fault("E_NO_KERNEL", "the file has no kernel", at, help="write a function under `@triton.jit`")
     if name is not None:
+        if name not in by_name:
+            name = next((known for known in by_name if known.endswith(f".{name}")), name)
         if name not in by_name:
             known = did_you_mean(name, tuple(by_name), "kernels of the file")
             raise fault("E_UNKNOWN_KERNEL", f"the file has no kernel `{name}`", at, help=known)

@@ -1,4 +1,4 @@
-"""What the functions of a file see outside themselves: imports, constants, classes of constants, other functions.
+"""What the functions of a file see outside themselves: imports, constants, classes, other functions.
 
 Constants are evaluated once, in order; what is wrong with one is told where it is used, for the Python around a
 kernel may hold much that no kernel needs. Does not know local names.
@@ -129,6 +129,15 @@ class ModuleScope:
         entry = self._names.get(name)
         return entry if isinstance(entry, ModuleValue) else None
 
+    def file(self, name: str, at: Place) -> FileValue | None:
+        """The file that a name stands for, where it is imported as a module."""
+        entry = self._names.get(name)
+        try:
+            value = self._read_elsewhere(entry, at) if isinstance(entry, Elsewhere) else None
+        except Fault:
+            return None
+        return value if isinstance(value, FileValue) else None
+
     def read(self, name: str, at: Place) -> Value | None:
         """The value of a global name for use at `at`; None where there is no such name."""
         entry = self._names.get(name)
@@ -144,7 +153,7 @@ class ModuleScope:
         return None if entry is None else _usable(name, entry, at)
 
     def read_member(self, owner: str, name: str, at: Place) -> Value | None:
-        """A constant of a class; None where `owner` is no class."""
+        """A constant or kernel of a class; None where `owner` is no class."""
         entry = self._names.get(owner)
         if isinstance(entry, Elsewhere) and entry.name is not None:
             with _imported_by(entry.node.span):
@@ -153,8 +162,10 @@ class ModuleScope:
         if constants is None:
             return None
         if name not in constants:
-            advice = did_you_mean(name, list(constants), f"constants of `{owner}`")
-            raise fault("E_UNKNOWN_NAME", f"class `{owner}` has no constant `{name}`", at, "not found", help=advice)
+            advice = did_you_mean(name, list(constants), f"names of `{owner}`")
+            raise fault(
+                "E_UNKNOWN_NAME", f"class `{owner}` has no constant or kernel `{name}`", at, "not found", help=advice
+            )
         return _usable(f"{owner}.{name}", constants[name], at)
 
     def _member_elsewhere(self, path: Path, owner: str, name: str, at: Place) -> Value | None:
@@ -195,8 +206,9 @@ class ModuleScope:
 
     def _elsewhere(self, node: ast.Import, module: str) -> Elsewhere | Foreign:
         path, name = find_module(self._source, module), node.name
-        if path is None and name is not None:
-            path, name = find_module(self._source, f"{module}.{name}"), None
+        of_itself = path is not None and path.resolve() in self._own()  # a package imports a module of its own folder
+        if name is not None and (path is None or of_itself):
+            path, name = find_module(self._source, _inside(module, name)), None
         return Foreign(node) if path is None else Elsewhere(node, path, name)
 
     def _own(self) -> set[Path]:
@@ -240,6 +252,10 @@ class ModuleScope:
             message = f"module `{module.name}` ({_file_of(module.path)}) has no `{name}`"
             raise fault("E_UNKNOWN_NAME", message, at, "used here")
         return replace(module, name=_inside(module.name, name), path=inner)
+
+    def read_member_from_file(self, module: FileValue, owner: str, name: str, at: Place) -> Value | None:
+        """A constant or kernel of a class of a file that was imported as a module; None where `owner` is no class."""
+        return self._member_elsewhere(module.path, owner, name, at)
 
     def _read_elsewhere(self, entry: Elsewhere, at: Place) -> Value:
         node = entry.node
@@ -345,7 +361,8 @@ class ModuleScope:
 
     def _define_class(self, node: ast.ClassDef) -> None:
         self._names[node.name] = node
-        constants: dict[str, Entry] = {}
+        kernels = ((function.name.rpartition(".")[2], function) for function in node.functions)
+        constants: dict[str, Entry] = {name: FunctionValue(function.name, function, self) for name, function in kernels}
         for constant in node.constants:
             constants.update(self._values(constant))
         self._classes[node.name] = constants
@@ -373,6 +390,6 @@ def _usable(name: str, entry: Entry, at: Place) -> Value:
             assert found is not None
             raise found
         case ast.ClassDef() | Elsewhere():
-            raise AssertionError("classes hold constants only, no imports")
+            raise AssertionError("classes hold constants and kernels only, no imports")
         case value:
             return value

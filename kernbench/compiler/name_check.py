@@ -28,7 +28,7 @@ def check_names(module: ast.Module, source: SourceText, sink: Sink) -> None:
     log = FaultLog(source)
     walker = Walker(Builder(), log, STATEMENTS, EXPRESSIONS)
     names = ModuleScope(module, walker, walker.log.source)
-    for function in module.functions:
+    for function in module.all_functions:
         _check_function(Frame(walker, names, function, Returns(), active=(function,), scope=Scope()), function)
     log.publish(sink)
 

@@ -54,7 +54,8 @@ def take_kernels(source: SourceText, function: str | None = None) -> PythonKerne
     if not roots:
         message = f"`{source.name}` has no function under `@triton.jit` or `@kernel`"
         raise KernBenchError([error("E_NO_KERNEL", message)], EXIT_KERNEL)
-    return file.take([function] if function in roots else roots)
+    named = [root for root in roots if function is not None and root.endswith(f".{function}")]
+    return file.take([function] if function in roots else named[:1] or roots)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,12 @@ class PythonFile:
         return cls(source, found)
 
     def kernels(self) -> list[str]:
-        return [name for name, nodes in self._found.nodes.items() if any(map(_is_kernel, nodes))]
+        """The file's kernels, those of a class with its name in front."""
+        found: list[str] = []
+        for name, nodes in self._found.nodes.items():
+            found += [name] if any(map(_is_kernel, nodes)) else []
+            found += [f"{name}.{kernel.name}" for node in nodes for kernel in _kernels_of_class(node)]
+        return found
 
     def names(self) -> tuple[str, ...]:
         """What a kernel of another file may import; `*` stands for what this file imports so."""
@@ -143,7 +149,8 @@ class _Definitions:
 
     def used_by(self, roots: Iterable[str]) -> list[_Definition]:
         """The definitions of the roots and of everything that they name, in the order of the file."""
-        todo, seen = list(roots), set(roots)
+        todo = [name.partition(".")[0] for name in roots]
+        seen = set(todo)
         for name in todo:  # grows while it is walked
             for used in (used for node in self._readable(name) for used in _names_in(node)):
                 if used in self.nodes and used not in seen:
@@ -186,6 +193,12 @@ def _bound_names(node: _Definition) -> Iterator[str]:
 
 def _names_in(node: _Definition) -> Iterator[str]:
     """The names that a definition uses, decorators and a kernel's own aside, in the same order every time."""
+    if isinstance(node, python_ast.ClassDef) and (kernels := list(_kernels_of_class(node))):
+        values = (value for item in node.body if _is_constant(item) for value in _names(item))
+        yield from (part.id for part in values)
+        for kernel in kernels:
+            yield from _names_in(kernel)
+        return
     if not isinstance(node, python_ast.FunctionDef):
         skipped = {id(part) for decorator in _decorators(node) for part in python_ast.walk(decorator)}
         yield from (part.id for part in _names(node) if id(part) not in skipped)
@@ -223,18 +236,24 @@ def _is_kernel(node: python_ast.AST) -> bool:
     return isinstance(node, python_ast.FunctionDef) and any(map(_makes_kernel, node.decorator_list))
 
 
+def _kernels_of_class(node: python_ast.AST) -> Iterator[python_ast.FunctionDef]:
+    for item in node.body if isinstance(node, python_ast.ClassDef) else ():
+        if isinstance(item, python_ast.FunctionDef) and _is_kernel(item):
+            yield item
+
+
 def _is_constant(statement: python_ast.stmt) -> bool:
     is_text = isinstance(statement, python_ast.Expr) and isinstance(statement.value, python_ast.Constant)
     return is_text or isinstance(statement, python_ast.Assign | python_ast.AnnAssign)
 
 
 def _is_host(node: _Definition) -> bool:
-    """Host functions are not read, nor classes that hold no constants."""
+    """Host functions are not read, nor classes that hold neither constants nor kernels."""
     match node:
         case python_ast.FunctionDef():
             return not _is_kernel(node)
         case python_ast.ClassDef(body=body):
-            return not any(map(_is_constant, body))
+            return not any(_is_constant(item) or _is_kernel(item) for item in body)
         case _:
             return False
 
@@ -281,12 +300,20 @@ def _kept_ranges(node: _Definition, offsets: _Offsets) -> Iterator[Range]:
     yield from (offsets.decorator(item) for item in _decorators(node) if _makes_kernel(item))
     start, end = offsets.range(node)
     if isinstance(node, python_ast.ClassDef):
-        for statement in node.body:
-            if not _is_constant(statement):
-                first, _ = min(map(offsets.decorator, _decorators(statement)), default=offsets.range(statement))
-                yield start, first
-                _, start = offsets.range(statement)
+        for first, behind in _skipped_in_class(node, offsets):
+            yield start, first
+            start = behind
     yield start, end
+
+
+def _skipped_in_class(node: python_ast.ClassDef, offsets: _Offsets) -> Iterator[Range]:
+    """What is not read of a class: all but constants and kernels, and decorators of kernels that make none."""
+    for statement in node.body:
+        if _is_kernel(statement):
+            yield from (offsets.decorator(item) for item in _decorators(statement) if not _makes_kernel(item))
+        elif not _is_constant(statement):
+            first, _ = min(map(offsets.decorator, _decorators(statement)), default=offsets.range(statement))
+            yield first, offsets.range(statement)[1]
 
 
 def _blanked(source: SourceText, used: list[_Definition], offsets: _Offsets) -> SourceText:

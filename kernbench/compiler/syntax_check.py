@@ -15,6 +15,7 @@ from kernbench.diagnostics import Span
 
 _KERNEL_DECORATORS = frozenset(("jit", "constexpr_function", "constexpr"))  # by their last name
 _SKIPPED_DECORATORS = frozenset(("autotune", "heuristics"))
+_OF_A_CLASS = frozenset(("staticmethod",))  # says how Python calls it, which makes no difference here
 
 _SHOWN: dict[type[Any], str] = {
     ast.Constant: "a constant",
@@ -129,7 +130,7 @@ def function_decorators(reporter: Reporter, tokens: Sequence[Token], name: str, 
         if token[1].rpartition(".")[2] in _SKIPPED_DECORATORS:
             message = f"`@{token[1]}` is skipped: constexprs come from the bench file or `--set`"
             reporter.remark("R_DECORATOR_SKIPPED", message, place)
-        elif not makes_kernel(token[1]):
+        elif not makes_kernel(token[1]) and token[1] not in _OF_A_CLASS:
             _unsupported_decorator(reporter, token[1], place)
     if not any(makes_kernel(token[1]) for token in tokens):
         message = f"function `{name}` has no `@triton.jit` or `@kernel`"
@@ -155,7 +156,7 @@ def module_statements(reporter: Reporter, parts: Iterable[Any]) -> None:
 
 
 def class_statements(reporter: Reporter, parts: Iterable[Any]) -> None:
-    help_line = "a class of a kernel file holds constants only"
+    help_line = "a class of a kernel file holds constants and kernels only"
     _no_expressions(reporter, parts, "an expression in a class is not supported", help_line)
 
 

@@ -51,10 +51,6 @@ _IN_FUNCTION = {
     "DECORATOR": Refusal("a function in a function", _HELPER),
     "CLASS": Refusal("a class in a function", "put its constants at module level"),
 }
-_IN_CLASS = {
-    "DEF": Refusal("a method", "a class of a kernel file holds constants only; " + _HELPER),
-    "DECORATOR": Refusal("a method", "a class of a kernel file holds constants only; " + _HELPER),
-}
 _STATEMENT_HEADS = ("IF", "FOR", "WHILE", "WITH", "RETURN", "ASSERT", "RAISE")
 _SOFT_WORDS = {
     "match": Refusal("`match`", "write `if`, `elif` and `else`"),
@@ -186,7 +182,7 @@ def _out_of_place(stop: Stop) -> Refusal | None:
     if "DEF" in symbols:
         return _IN_FUNCTION.get(kind) if stop.at_line_start else None
     if "CLASS" in symbols:
-        return _IN_CLASS.get(kind, _only_constants(kind, text, "in a class", stop))
+        return _only_constants(kind, text, "in a class", stop)
     return _only_constants(kind, text, "at module level", stop)
 
 

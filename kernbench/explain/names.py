@@ -127,8 +127,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         code="E_CLASS_VALUE",
         story="""
-            A class of a kernel file is a drawer of constants: its members are read as `Name.MEMBER`. The class
-            itself is no value that could be passed, called or compared.
+            A class of a kernel file is a drawer of constants and kernels: its members are read as `Name.MEMBER`. The
+            class itself is no value that could be passed, called or compared.
         """,
         wrong=Kernel(
             """

@@ -40,6 +40,24 @@ def wrong(folder: Path, imports: str, value: str) -> Diagnostic:
 @pytest.mark.parametrize(
     ("imports", "value"),
     [
+        ("from .utils import Sum\n", "Sum.forward(i)"),
+        ("from . import utils\n", "utils.Sum.forward(i)"),
+        ("from pkg import ops\n", "ops.inner.Sum.forward(i)"),
+        ("from pkg import ops\n", "ops.Sum.forward(i)"),
+    ],
+)
+def test_kernels_of_classes_of_other_files(tmp_path: Path, imports: str, value: str) -> None:
+    text = f"{HEAD}class Sum:\n    @staticmethod\n    @triton.jit\n    def forward(x):\n        return x + x\n"
+    package = "from . import inner\nfrom .inner import *\n"
+    lay_out(tmp_path, {"pkg/ops/utils.py": text, "pkg/ops/inner.py": text, "pkg/ops/__init__.py": package})
+    lay_out(tmp_path, {"pkg/__init__.py": ""})
+
+    assert build(tmp_path, imports, value).residual.body
+
+
+@pytest.mark.parametrize(
+    ("imports", "value"),
+    [
         ("from .utils import double\n", "double(i)"),
         ("from .utils import double as twice\n", "twice(i)"),
         ("from .utils import *\n", "double(i)"),
@@ -50,7 +68,10 @@ def wrong(folder: Path, imports: str, value: str) -> Diagnostic:
         ("import pkg.ops.utils as u\n", "u.double(i)"),
         ("from ..again import double\n", "double(i)"),
         ("from ..again import renamed\n", "renamed(i)"),
-        ("try:\n    from torch import double\nexcept ImportError:\n    from .utils import double\n", "double(i)"),
+        (
+            "try:\n    from torch.nowhere import double\nexcept ImportError:\n    from .utils import double\n",
+            "double(i)",
+        ),
         ("try:\n    from .utils import double\nexcept ImportError:\n    double = None\n", "double(i)"),
     ],
 )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import kernbench as kb
 from kernbench.compiler import ast
+from kernbench.compiler.ast_printer import unparse
+from kernbench.compiler.kernel_select import select_kernel
 from kernbench.compiler.python_source import parse_file, take_kernels
 from kernbench.compiler.source import SourceText
 from kernbench.compiler.typed_printer import print_residual
@@ -225,3 +231,82 @@ def test_what_a_name_may_be_counts_in_order_but_what_only_fills_a_gap_last(text:
     residual = make_kernel(kernel).specialise({"x_ptr": "*fp32"}).residual
 
     assert "<- 2.718" in print_residual(residual)
+
+
+CLASSES = """\
+import torch
+import triton
+import triton.language as tl
+
+class Double:
+    \"\"\"What doubles.\"\"\"
+    FACTOR: tl.constexpr = 2
+
+    @staticmethod
+    @triton.jit
+    def forward(x):
+        return x * Double.FACTOR
+
+    def launch(self):
+        return Double.kernel[(1,)](**{})
+
+    @staticmethod
+    @triton.heuristics({"N": lambda given: 4})
+    @triton.jit
+    def kernel(o_ptr, N: tl.constexpr):
+        tl.store(o_ptr + tl.arange(0, N), Double.forward(tl.arange(0, N)))
+
+class Negate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return lambda: x
+
+    @triton.jit
+    def kernel(o_ptr, N: tl.constexpr):
+        tl.store(o_ptr + tl.arange(0, N), -Double.forward(tl.arange(0, N)))
+
+    @triton.jit
+    def broken(o_ptr):
+        tl.store(o_ptr, Negate.forward(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("Double.kernel", "Double.kernel"), ("Negate.kernel", "Negate.kernel"), ("forward", "Double.forward")],
+)
+def test_kernels_of_a_class(name: str, found: str) -> None:
+    source = SourceText.from_text("host.py", CLASSES)
+    module = parse_file(source, name)
+
+    assert found in [function.name for function in module.all_functions]
+    assert found == select_kernel(module, name).name
+    assert 10 == next(item for item in module.classes if item.name == "Double").functions[0].span.line
+
+
+def test_kernels_of_a_class_run(tmp_path: Path) -> None:
+    (tmp_path / "host.py").write_text(CLASSES)
+    for name, want in (("kernel", [0, 2, 4, 6]), ("Negate.kernel", [0, -2, -4, -6])):
+        kernel = make_kernel(f"{tmp_path / 'host.py'}::{name}", {"N": 4})
+        run = kb.open("ahbm_1x1").run(kernel, o_ptr=np.zeros(4, np.int32), grid=(1,))
+        assert want == run["o_ptr"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("Negate.broken", "E_UNKNOWN_NAME"), ("Negate.forward", "E_UNKNOWN_KERNEL"), (None, "E_WHICH_KERNEL")],
+)
+def test_what_is_no_kernel_of_a_class(tmp_path: Path, name: str | None, code: str) -> None:
+    (tmp_path / "host.py").write_text(CLASSES)
+    with pytest.raises(KernBenchError) as caught:
+        make_kernel(f"{tmp_path / 'host.py'}{f'::{name}' if name else ''}").specialise({"o_ptr": "*i32"})
+    assert code == caught.value.diagnostics[0].code
+
+
+def test_a_class_prints_as_it_is_read() -> None:
+    module = parse_file(SourceText.from_text("host.py", CLASSES))
+
+    text = unparse(module)
+
+    assert text == unparse(parse_file(SourceText.from_text("host.tl", text)))
+    assert "    @triton.jit\n    def forward(x):\n" in text

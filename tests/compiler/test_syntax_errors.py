@@ -69,7 +69,7 @@ def test_unsupported_constructs_are_named_with_what_to_write(text: str, expected
         ("def f(): pass\n", "1:5 function `f` has no `@triton.jit` or `@kernel`"),
         ("@foo.bar(1)\n@jit\ndef f(): pass\n", "1:1 the decorator `@foo.bar` is not supported"),
         ("@foo\nclass A:\n    x = 1\n", "1:1 the decorator `@foo` is not supported"),
-        ("class A:\n    def f(self): pass\n", "2:5 a method is not supported"),
+        ("class A:\n    def f(self): pass\n", "2:9 function `f` has no `@triton.jit` or `@kernel`"),
         ("class A:\n    x = 1\n    f(x)\n", "3:5 an expression in a class is not supported"),
         ("@jit\ndef f(*args): pass\n", "2:8 a starred name or argument is not supported"),
         ("@jit\ndef f(a, *args, b): pass\n", "2:11 a starred name or argument is not supported"),

@@ -6,6 +6,7 @@ A torch type is no type of the language; only its limits can be asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import ml_dtypes
 
@@ -27,7 +28,7 @@ def _limits_of(dtype: DType) -> dict[str, Value]:
     """What `torch.finfo` or `torch.iinfo` of a type holds."""
     if dtype.is_int:
         return {"min": Const(dtype.min), "max": Const(dtype.max), "bits": Const(dtype.bits)}
-    limits = ml_dtypes.finfo(dtype.numpy)
+    limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
     smallest = float(limits.smallest_normal)
     floats = {"min": limits.min, "max": limits.max, "eps": limits.eps, "tiny": smallest, "smallest_normal": smallest}
     return {"bits": Const(dtype.bits), **{name: Const(float(value)) for name, value in floats.items()}}
