@@ -21,6 +21,7 @@ from kernbench.compiler.live_names import LiveNames, assigned_names
 from kernbench.compiler.residual import Place
 from kernbench.compiler.returns import Returns, has_return
 from kernbench.compiler.scope import Scope, Silenced
+from kernbench.compiler.syntax_check import makes_constexpr_function
 from kernbench.compiler.values import ERROR, Block, ErrorValue, Scalar, Value
 from kernbench.diagnostics import Span
 
@@ -124,6 +125,14 @@ class Frame:
     def live(self) -> LiveNames:
         assert self.function is not None, "a module's constants have no control flow"
         return self.walker.live(self.function)
+
+    @property
+    def is_constexpr_function(self) -> bool:
+        """Whether the function is computed now, as Python would; a function of the host is so where it is called."""
+        if self.function is None:
+            return False
+        decorators = self.function.decorators
+        return not decorators or any(map(makes_constexpr_function, decorators))
 
     @property
     def is_kernel(self) -> bool:

@@ -56,7 +56,7 @@ def _iterator(frame: Frame, node: ast.Expr) -> Range | TupleValue:
     if isinstance(node, ast.Call):
         function = frame.evaluate(node.func)
         if isinstance(function, BuiltinValue) and function.name in ("range", "static_range"):
-            return _range(frame, node, static=function.name == "static_range")
+            return _range(frame, node, static=function.name == "static_range" or frame.is_constexpr_function)
     value = frame.evaluate(node)
     if isinstance(value, TupleValue):
         return value
@@ -241,6 +241,10 @@ class WhileParts:
 
 
 def run_while(frame: Frame, node: ast.While) -> None:
+    if frame.is_constexpr_function:
+        _while_known(frame, node)
+        return
+
     def walk(carry: Carry) -> WhileParts:
         builder = frame.builder
         with builder.region() as header:
@@ -269,6 +273,23 @@ def run_while(frame: Frame, node: ast.While) -> None:
             carry.at,
         )
     )
+
+
+def _while_known(frame: Frame, node: ast.While) -> None:
+    """A loop of a function that is computed when the kernel is compiled."""
+    path, at = frame.path, frame.at(node.test.span)
+    for trip in range(MAX_UNROLL + 1):
+        condition = frame.builder.truth(frame.evaluate(node.test), at)
+        if not isinstance(condition, bool):
+            message = "the condition of this loop is known at run time only"
+            raise fault("E_CONSTEXPR_NEEDED", message, at, help="call the function with constexprs")
+        if not condition or frame.terminated:
+            frame.path = path
+            return
+        frame.path = (*path, trip)
+        frame.run(node.body)
+    message = f"the loop runs more than {MAX_UNROLL} trips when the kernel is compiled"
+    raise fault("E_UNROLL_TOO_LARGE", message, at, "this condition stays true")
 
 
 def _endless(frame: Frame, node: ast.While) -> Fault:

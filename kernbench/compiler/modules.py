@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from kernbench.compiler.builtins import BUILTINS
 from kernbench.compiler.builtins.libdevice import LIBDEVICE
 from kernbench.compiler.builtins.maths import NOT_IN_TL
+from kernbench.compiler.builtins.standard import TARGET_QUESTIONS
 from kernbench.compiler.builtins.torch_types import TORCH_LIMITS, TORCH_TYPES
 from kernbench.compiler.builtins.types import MATH_FUNCTIONS
 from kernbench.compiler.faults import Fault, fault
@@ -36,7 +37,7 @@ def _words(text: str) -> frozenset[str]:
 UNSUPPORTED: Mapping[str, frozenset[str]] = {
     "tl": _words(
         """float8e4b15 float8e4b8 float8e5b16 inline_asm_elementwise map_elementwise async_task
-        experimental_device_tensormap_create2d experimental_tensormap_fenceproxy_acquire bitonic_merge"""
+        experimental_device_tensormap_create2d experimental_tensormap_fenceproxy_acquire"""
     ),
     "libdevice": _words(
         """add_rd add_ru add_rz byte_perm cyl_bessel_i0 cyl_bessel_i1 div_rd div_ru div_rz erfcinv fma_rd fma_ru fma_rz
@@ -88,6 +89,8 @@ _STANDARD = {
     **{f"_{name}_combine": f"standard.{name}_combine" for name in ("sum", "prod", "xor", "or")},
 }
 
+_CONSTEXPR_FUNCTION = {"constexpr_function": "standard.constexpr_function"}
+
 MODULES: dict[str, dict[str, Value]] = {
     "tl": {
         **_functions({name: name for name in (*_WORDS, *_STATEMENT_WORDS)}),
@@ -99,6 +102,7 @@ MODULES: dict[str, dict[str, Value]] = {
         "core": ModuleValue("tl"),
         "standard": ModuleValue("tl.standard"),
         "random": ModuleValue("tl"),
+        "target_info": ModuleValue("tl.target_info"),
         "PropagateNan": ModuleValue("PropagateNan"),
         "TRITON_MAX_TENSOR_NUMEL": Const(1 << 20),
         "CONSTEXPR_0": Const(0),
@@ -114,8 +118,12 @@ MODULES: dict[str, dict[str, Value]] = {
     "PropagateNan": {"NONE": Const("none"), "ALL": Const("all")},
     "triton": {
         "language": ModuleValue("tl"),
-        **_functions({"cdiv": "cdiv", "next_power_of_2": "next_power_of_2"}),
+        "runtime": ModuleValue("triton.runtime"),
+        **_functions({"cdiv": "cdiv", "next_power_of_2": "next_power_of_2", **_CONSTEXPR_FUNCTION}),
     },
+    "triton.runtime": {"jit": ModuleValue("triton.runtime.jit")},
+    "triton.runtime.jit": _functions(_CONSTEXPR_FUNCTION),
+    "tl.target_info": _functions({name: f"target_info.{name}" for name in TARGET_QUESTIONS}),
     "kernbench": {"language": ModuleValue("tl")},
     "math": {
         **_functions({name: f"builtins.math.{name}" for name in MATH_FUNCTIONS}),

@@ -15,7 +15,7 @@ from kernbench.compiler import ast
 from kernbench.compiler.errors import error
 from kernbench.compiler.parse import parse
 from kernbench.compiler.source import SourceText
-from kernbench.compiler.syntax_check import makes_kernel
+from kernbench.compiler.syntax_check import makes_constexpr_function, makes_kernel
 from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError, Sink
 
 _Definition = (
@@ -151,18 +151,24 @@ class _Definitions:
         """The definitions of the roots and of everything that they name, in the order of the file."""
         todo = [name.partition(".")[0] for name in roots]
         seen = set(todo)
+        computed: set[str] = set()  # what functions that are computed at compile time use, which may be host code
         for name in todo:  # grows while it is walked
-            for used in (used for node in self._readable(name) for used in _names_in(node)):
-                if used in self.nodes and used not in seen:
-                    seen.add(used)
-                    todo.append(used)
-        found = (node for name in todo for node in self._readable(name))
+            for node in self._readable(name, name in computed):
+                for used in _names_in(node):
+                    if used in self.nodes and used not in seen:
+                        seen.add(used)
+                        todo.append(used)
+                        if _is_constexpr_function(node) or _is_host(node):
+                            computed.add(used)
+        found = (node for name in todo for node in self._readable(name, name in computed))
         by_place = {(node.lineno, node.col_offset): node for node in (*found, *self.stars)}
         return [by_place[place] for place in sorted(by_place)]
 
-    def _readable(self, name: str) -> list[_Definition]:
+    def _readable(self, name: str, is_computed: bool = False) -> list[_Definition]:
         """What a name may be, up to the first function: that can be used in any case, unless it only fills a gap."""
         nodes = [node for node in self.nodes.get(name, ()) if not _is_host(node)]
+        if not nodes and is_computed:
+            nodes = [node for node in self.nodes.get(name, ()) if _is_plain_function(node)]
         nodes = [node for node in nodes if not _fills_a_gap(node)] or nodes
         functions = [index for index, node in enumerate(nodes) if isinstance(node, python_ast.FunctionDef)]
         return nodes[: functions[0] + 1] if functions else nodes
@@ -234,6 +240,15 @@ def _makes_kernel(decorator: python_ast.expr) -> bool:
 
 def _is_kernel(node: python_ast.AST) -> bool:
     return isinstance(node, python_ast.FunctionDef) and any(map(_makes_kernel, node.decorator_list))
+
+
+def _is_constexpr_function(node: python_ast.AST) -> bool:
+    names = map(_decorator_name, _decorators(node))
+    return isinstance(node, python_ast.FunctionDef) and any(map(makes_constexpr_function, names))
+
+
+def _is_plain_function(node: python_ast.AST) -> bool:
+    return isinstance(node, python_ast.FunctionDef) and not node.decorator_list
 
 
 def _kernels_of_class(node: python_ast.AST) -> Iterator[python_ast.FunctionDef]:
@@ -332,7 +347,8 @@ def _blanked(source: SourceText, used: list[_Definition], offsets: _Offsets) -> 
             lines = range(source.position(start)[0], source.position(end)[0] + 1)
             indents.update(dict.fromkeys(lines if indent else (), indent))
     pieces.append(_blank(source.text[position:]))
-    return replace(source, text="".join(pieces), indents=indents)
+    host = frozenset(node.name for node in used if isinstance(node, python_ast.FunctionDef) and _is_host(node))
+    return replace(source, text="".join(pieces), indents=indents, host_functions=host)
 
 
 def _blank(text: str) -> str:

@@ -27,11 +27,13 @@ class SourceText:
     """`name` is the file as the person named it. Places carry only its last part (`file`), so that programs and logs
     are the same from whatever folder they are made; labels show the whole. `indents` gives lines of an indented
     piece of a larger file the indentation that counts as none. `path` is where a file's imports are looked for;
-    `short` stands for the last part of the name where that is not unique."""
+    `short` stands for the last part of the name where that is not unique. `host_functions` need no decorator, since
+    functions that are computed at compile time call them."""
 
     name: str
     text: str
     indents: Mapping[int, str] = field(default_factory=dict)
+    host_functions: frozenset[str] = frozenset()
     path: Path | None = None
     short: str | None = None
     starts: tuple[int, ...] = ()  # offset of each line's first character

@@ -75,7 +75,7 @@ def as_variable(frame: Frame, value: Value, node: ast.Expr) -> Value:
     """What a plain assignment makes of a value: numbers become run-time scalars, as in Triton."""
     if isinstance(value, TupleValue):
         return TupleValue(tuple(as_variable(frame, item, node) for item in value.items))
-    if isinstance(value, Const) and isinstance(value.value, int | float):
+    if isinstance(value, Const) and isinstance(value.value, int | float) and not frame.is_constexpr_function:
         return frame.builder.to_runtime(value, frame.at(node.span))
     return value
 

@@ -13,7 +13,8 @@ from kernbench.compiler.lexer import Token
 from kernbench.compiler.reporter import Reporter
 from kernbench.diagnostics import Span
 
-_KERNEL_DECORATORS = frozenset(("jit", "constexpr_function", "constexpr"))  # by their last name
+_CONSTEXPR_DECORATORS = frozenset(("constexpr_function", "_constexpr_function", "constexpr"))  # by their last name
+_KERNEL_DECORATORS = _CONSTEXPR_DECORATORS | {"jit"}
 _SKIPPED_DECORATORS = frozenset(("autotune", "heuristics"))
 _OF_A_CLASS = frozenset(("staticmethod",))  # says how Python calls it, which makes no difference here
 
@@ -123,6 +124,11 @@ def makes_kernel(decorator: str) -> bool:
     return decorator == "kernel" or decorator.rpartition(".")[2] in _KERNEL_DECORATORS
 
 
+def makes_constexpr_function(decorator: str) -> bool:
+    """Whether a dotted name marks a function that is computed when a kernel is compiled."""
+    return decorator.rpartition(".")[2] in _CONSTEXPR_DECORATORS
+
+
 def function_decorators(reporter: Reporter, tokens: Sequence[Token], name: str, span: Span) -> None:
     """A function of a kernel file is a kernel or a helper of one; only decorators that say so are known."""
     for token in tokens:
@@ -132,7 +138,7 @@ def function_decorators(reporter: Reporter, tokens: Sequence[Token], name: str, 
             reporter.remark("R_DECORATOR_SKIPPED", message, place)
         elif not makes_kernel(token[1]) and token[1] not in _OF_A_CLASS:
             _unsupported_decorator(reporter, token[1], place)
-    if not any(makes_kernel(token[1]) for token in tokens):
+    if not any(makes_kernel(token[1]) for token in tokens) and name not in reporter.source.host_functions:
         message = f"function `{name}` has no `@triton.jit` or `@kernel`"
         help_line = "write `@triton.jit` above it; nothing of a kernel file runs as Python"
         reporter.report("E_UNSUPPORTED_SYNTAX", message, span, help=help_line)

@@ -310,3 +310,76 @@ def test_a_class_prints_as_it_is_read() -> None:
 
     assert text == unparse(parse_file(SourceText.from_text("host.tl", text)))
     assert "    @triton.jit\n    def forward(x):\n" in text
+
+
+COMPUTED = """\
+import logging
+import triton
+import triton.language as tl
+from triton.language import core
+from triton.language.target_info import cuda_capability_geq
+
+logger = logging.getLogger(__name__)
+get_int_dtype = triton.runtime.jit.constexpr_function(core.get_int_dtype)
+
+def unwrap(value):
+    return value.value if isinstance(value, tl.constexpr) else value
+
+def of_the_host(*args):
+    return lambda: args
+
+@tl.constexpr
+def integer(bits: tl.constexpr, signed: tl.constexpr) -> tl.dtype:
+    bits = unwrap(bits)
+    return tl.core.get_int_dtype(bits, unwrap(signed))
+
+@triton.constexpr_function
+def log2(n):
+    found = 0
+    while n > 1:
+        n = n // 2
+        found += 1
+    return found
+
+@_constexpr_function
+def ones(n):
+    found = 0
+    for bit in range(n):
+        found += 1 << bit
+    return found
+
+@triton.jit
+def kernel(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.reshape(tl.load(x_ptr + i), [2] * log2(N))
+    x = tl.reshape(x, (N,)).to(integer(16, True)).to(get_int_dtype(32, True))
+    if cuda_capability_geq(8, 6):
+        x = x * 0
+    tl.store(o_ptr + i, x + ones(4))
+"""
+
+
+def test_functions_that_are_computed_when_the_kernel_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "host.py").write_text(COMPUTED)
+    kernel = make_kernel(f"{tmp_path / 'host.py'}::kernel", {"N": 8})
+    x = np.array([0, 1, -1, 70000, 5, 6, 7, 8], np.int32)
+
+    run = kb.open("ahbm_1x1").run(kernel, x_ptr=x, o_ptr=np.zeros(8, np.int32), grid=(1,))
+
+    assert (x.astype(np.int16) + 15).tolist() == run["o_ptr"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ("log2(tl.program_id(0) + 4)", "E_CONSTEXPR_NEEDED"),
+        ("log2(1 << 2000)", "E_UNROLL_TOO_LARGE"),
+        ("unwrap(3)", "E_UNKNOWN_NAME"),
+    ],
+)
+def test_what_cannot_be_computed_when_the_kernel_is_compiled(tmp_path: Path, change: str, code: str) -> None:
+    before = COMPUTED.replace("integer(16, True)", "tl.int16")
+    (tmp_path / "host.py").write_text(before.replace("ones(4)", change).replace("found += 1\n", "found += 0\n"))
+    with pytest.raises(KernBenchError) as caught:
+        make_kernel(f"{tmp_path / 'host.py'}::kernel", {"N": 8}).specialise({"x_ptr": "*i32", "o_ptr": "*i32"})
+    assert code in [found.code for found in caught.value.diagnostics]

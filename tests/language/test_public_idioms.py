@@ -275,3 +275,20 @@ def test_broadcast_lifts_the_lower_rank() -> None:
 
     i = np.arange(4)
     assert (i[:, None, None] * 100 + i[None, :, None] * 10 + i + 7).tolist() == got.tolist()
+
+
+def test_the_smallest_first_and_a_bitonic_sequence() -> None:
+    text = """
+    def k(x_ptr, o_ptr, N: tl.constexpr):
+        i = tl.arange(0, N)
+        x = tl.load(x_ptr + i)
+        tl.store(o_ptr + i, tl.bitonic_merge(x))
+        tl.store(o_ptr + N + i, tl.bitonic_merge(x, descending=True))
+        tl.store(o_ptr + 2 * N + tl.arange(0, 2), tl.topk(x, 2, descending=False))
+        tl.store(o_ptr + 2 * N + 2 + tl.arange(0, 2), tl.topk(x, 2))
+    """
+    x = np.array([1, 3, 5, 7, 6, 4, 2, 0], np.int32)
+
+    got = run(text, {"x_ptr": x, "o_ptr": np.zeros(20, np.int32)}, N=8)["o_ptr"].tolist()
+
+    assert [*range(8), *range(7, -1, -1), 0, 1, 7, 6] == got

@@ -11,6 +11,7 @@ from kernbench.compiler.shapes import broadcast, broadcast_shapes, check_axis, c
 from kernbench.compiler.values import (
     FALSE,
     NONE,
+    TRUE,
     ZERO,
     Block,
     Scalar,
@@ -115,14 +116,20 @@ def sort(call: Call, x: Value, dim: Value = NONE, descending: Value = FALSE) -> 
     return rearrange.sort(call.builder, x, axis, call.flag(descending, "descending"), call.at)
 
 
+@builtin("bitonic_merge")
+def bitonic_merge(call: Call, x: Value, dim: Value = NONE, descending: Value = FALSE) -> Value:
+    """The elements of a bitonic sequence, one that rises and then falls, in ascending order along the last axis."""
+    return sort(call, x, dim, descending)
+
+
 @builtin("topk")
-def topk(call: Call, x: Value, k: Value, dim: Value = NONE) -> Value:
-    """The k largest along an axis, the largest first."""
+def topk(call: Call, x: Value, k: Value, dim: Value = NONE, descending: Value = TRUE) -> Value:
+    """The k largest along an axis, the largest first; the smallest, the smallest first, where it is not descending."""
     axis, number = axis_of(call, dim, block_of(call, x, "x")), call.integer(k, "k")
     if not 1 <= number <= shape_of(x)[axis]:
         message = f"`k` of {call.name} is {number}, the axis has {shape_of(x)[axis]} elements"
         raise fault("E_CALL_ARGUMENTS", message, call.at)
-    ordered = rearrange.sort(call.builder, x, axis, True, call.at)
+    ordered = rearrange.sort(call.builder, x, axis, call.flag(descending, "descending"), call.at)
     return rearrange.part(call.builder, ordered, axis, 0, 1, number, call.at)
 
 

@@ -1,4 +1,4 @@
-"""What kernels import from `triton.language.standard` beside the functions of `tl` themselves."""
+"""What kernels import from `triton.language.standard` beside the functions of `tl`, and ask of their device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kernbench.compiler import operators
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.faults import fault
-from kernbench.compiler.values import Const, Value
+from kernbench.compiler.values import FALSE, Const, Value
 
 _COMBINES = {"sum": "+", "prod": "*", "xor": "^", "or": "|"}
 
@@ -38,3 +38,32 @@ def is_power_of_two(call: Call, i: Value) -> Value:
     """Whether a constant is a power of two."""
     number = call.integer(i, "i")
     return Const(number > 0 and number & (number - 1) == 0)
+
+
+@builtin("standard.constexpr_function")
+def constexpr_function(call: Call, function: Value) -> Value:
+    """A function that is computed when the kernel is compiled, as it is."""
+    return function
+
+
+TARGET_QUESTIONS = (
+    "is_cuda",
+    "is_hip",
+    "is_hip_cdna3",
+    "is_hip_cdna4",
+    "is_hip_gfx1250",
+    "is_xpu",
+    "cuda_capability_geq",
+)
+
+
+def _register_question(name: str) -> None:
+    @builtin(f"target_info.{name}")
+    def ask(call: Call, *version: Value, **named: Value) -> Value:
+        return FALSE
+
+    ask.__doc__ = "Whether the device is a GPU of a kind, which no device here is."
+
+
+for _name in TARGET_QUESTIONS:
+    _register_question(_name)
