@@ -48,7 +48,10 @@ def find_module(importer: SourceText, module: str) -> Path | None:
 
 
 def _roots(folders: Iterable[Path]) -> Iterator[Path]:
+    """Folders from the inside out; the root of the file system holds other things than modules."""
     for folder in folders:
+        if folder == folder.parent:
+            return
         yield folder
         if os.path.exists(folder / _ROOT_MARK):
             return

@@ -178,10 +178,10 @@ class ModuleScope:
         finally:
             reading.remove((path, owner))
 
-    def evaluate(self, node: ast.Expr) -> Value:
-        """An expression among the file's own names: a parameter's default, a constant."""
+    def evaluate(self, node: ast.Expr, scope: Scope | None = None) -> Value:
+        """An expression among the file's own names, and those of a class: a parameter's default, a constant."""
         with self._walker.builder.region() as instrs:
-            value = self._frame(Scope()).evaluate(node)
+            value = self._frame(Scope() if scope is None else scope).evaluate(node)
         known = as_constexpr(value)
         if instrs or known is None:
             raise fault(
@@ -339,8 +339,8 @@ class ModuleScope:
                     self._names.pop(name)
             self._put(name, entry)
 
-    def _values(self, node: ast.Assign | ast.AnnAssign) -> dict[str, Entry]:
-        """What each name of a constant's statement stands for."""
+    def _values(self, node: ast.Assign | ast.AnnAssign, inside: Scope | None = None) -> dict[str, Entry]:
+        """What each name of a constant's statement stands for; `inside` holds the class's names before it."""
         targets = node.targets if isinstance(node, ast.Assign) else (node.target,)
         if node.value is None:
             return {}
@@ -348,7 +348,7 @@ class ModuleScope:
         with self._walker.log.trial() as told:
             problem: Fault | Silenced | None = None
             try:
-                value = self.evaluate(node.value)
+                value = self.evaluate(node.value, inside)
                 for target in targets:
                     assign(self._frame(scope), target, value)
             except (Fault, Silenced) as found:
@@ -363,8 +363,13 @@ class ModuleScope:
         self._names[node.name] = node
         kernels = ((function.name.rpartition(".")[2], function) for function in node.functions)
         constants: dict[str, Entry] = {name: FunctionValue(function.name, function, self) for name, function in kernels}
+        inside = Scope()
         for constant in node.constants:
-            constants.update(self._values(constant))
+            found = self._values(constant, inside)
+            constants.update(found)
+            for name, entry in found.items():
+                if not isinstance(entry, Foreign | Elsewhere | Broken | ast.ClassDef):
+                    inside.bind(name, entry, constant.span)
         self._classes[node.name] = constants
 
 

@@ -44,7 +44,10 @@ UNSUPPORTED: Mapping[str, frozenset[str]] = {
         hadd j0 j1 jn mul24 mul_rd mul_ru mul_rz norm3d norm4d rhadd rhypot rnorm3d rnorm4d rcp_rd rcp_rn rcp_ru
         rcp_rz sad sqrt_rd sqrt_ru sqrt_rz umul24 usad y0 y1 yn"""
     ),
-    "tl.extra": _words("globaltimer smid num_threads num_warps convert_custom_float8 libnvshmem"),
+    "tl.extra": _words(
+        """globaltimer smid num_threads num_warps convert_custom_float8 libnvshmem
+        experimental_device_tensormap_create2d experimental_tensormap_fenceproxy_acquire"""
+    ),
 }
 
 
@@ -59,6 +62,7 @@ _INSTEAD = {
     "norm3d": "write tl.sqrt(x * x + y * y + z * z)",
     "mul24": "write x * y",
     "hadd": "write (x + y) >> 1",
+    "experimental_device_tensormap_create2d": "make the descriptor with tl.make_tensor_descriptor",
 }
 
 

@@ -143,6 +143,14 @@ def test_a_broken_constant_is_told_where_it_is_used_only() -> None:
     assert [("E_UNKNOWN_NAME", 4)] == told(errors_of(used.format("BAD"), {"o": "*i32"}))
 
 
+def test_a_constant_of_a_class_is_made_of_those_before_it() -> None:
+    text = HEAD + "A = 1\n\nclass C:\n    D = A\n    A = 3\n    B, E = A + 1, D * 10\n"
+    text += "\n@triton.jit\ndef k(o):\n    tl.store(o, {})\n"
+
+    assert [1, 3, 4, 10] == [run(text.format(f"C.{name}"), {"o": out()})["o"][0] for name in "DABE"]
+    assert 1 == run(text.format("A"), {"o": out()})["o"][0]
+
+
 def test_a_class_has_no_such_constant() -> None:
     text = HEAD + "class C:\n    WIDTH = 2\n\n@triton.jit\ndef k(o):\n    tl.store(o, C.{})\n"
 

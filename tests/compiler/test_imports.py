@@ -284,3 +284,9 @@ def test_modules_are_told_by_their_own_names(tmp_path: Path, imports: str, value
     lay_out(tmp_path, {"pkg/ops/__init__.py": "", "pkg/ops/utils.py": DOUBLE})
 
     assert wrong(tmp_path, imports, value).message.startswith(f"module `{module}` (file")
+
+
+def test_folders_of_the_root_of_the_file_system_are_no_modules(tmp_path: Path) -> None:
+    found = wrong(tmp_path, "import sys\n", "i + sys.maxsize")
+
+    assert ("E_FOREIGN_NAME", True) == (found.code, "imported as module `sys`" in found.message)
