@@ -89,7 +89,7 @@ def _member(module: ModuleValue, name: str, at: Place) -> Value:
     spoken = f"{module.name}.{name}"
     if name in UNSUPPORTED.get(module.name, ()):
         raise unsupported(spoken, name, at)
-    if module.name == "torch":
+    if module.name.partition(".")[0] == "torch" and "(" not in module.name:
         advice = (
             "a kernel can use the limits of torch's types, such as `torch.finfo(torch.float32).max`, and its constants"
         )

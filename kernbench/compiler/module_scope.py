@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernbench.compiler import ast
 from kernbench.compiler.errors import error
+from kernbench.compiler.fault_log import GiveUp
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame, Walker
 from kernbench.compiler.imports import find_module, find_submodule
@@ -344,20 +345,22 @@ class ModuleScope:
         targets = node.targets if isinstance(node, ast.Assign) else (node.target,)
         if node.value is None:
             return {}
-        scope = Scope()
+        scope, steps = Scope(), self._walker.steps
         with self._walker.log.trial() as told:
-            problem: Fault | Silenced | None = None
+            problem: Fault | Silenced | GiveUp | None = None
             try:
                 value = self.evaluate(node.value, inside)
                 for target in targets:
                     assign(self._frame(scope), target, value)
-            except (Fault, Silenced) as found:
+            except (Fault, Silenced, GiveUp) as found:
                 problem = found
-        if problem is None:
+        self._walker.steps = steps  # the kernel's own are counted
+        wrong = [found for found in told if found.severity == "error"]
+        if problem is None and not wrong:
             self._walker.log.accept(told)
             return {name: entry for name in scope if (entry := scope.value(name)) is not None}
-        broken = Broken(problem if isinstance(problem, Fault) else None)
-        return dict.fromkeys(assigned_names(node), broken)
+        first = problem if isinstance(problem, Fault) else Fault(wrong[0], ()) if wrong else None
+        return dict.fromkeys(assigned_names(node), Broken(first))
 
     def _define_class(self, node: ast.ClassDef) -> None:
         self._names[node.name] = node

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from kernbench.compiler.builtins import BUILTINS
 from kernbench.compiler.builtins.libdevice import LIBDEVICE
 from kernbench.compiler.builtins.maths import NOT_IN_TL
-from kernbench.compiler.builtins.standard import TARGET_QUESTIONS
+from kernbench.compiler.builtins.standard import TARGET, TARGET_QUESTIONS
 from kernbench.compiler.builtins.torch_types import TORCH_LIMITS, TORCH_TYPES
 from kernbench.compiler.builtins.types import MATH_FUNCTIONS
 from kernbench.compiler.faults import Fault, fault
@@ -125,7 +125,10 @@ MODULES: dict[str, dict[str, Value]] = {
         "runtime": ModuleValue("triton.runtime"),
         **_functions({"cdiv": "cdiv", "next_power_of_2": "next_power_of_2", **_CONSTEXPR_FUNCTION}),
     },
-    "triton.runtime": {"jit": ModuleValue("triton.runtime.jit")},
+    "triton.runtime": {"jit": ModuleValue("triton.runtime.jit"), "driver": ModuleValue("triton.runtime.driver")},
+    "triton.runtime.driver": {"active": ModuleValue("triton.runtime.driver.active")},
+    "triton.runtime.driver.active": _functions({"get_current_target": "target_info.get_current_target"}),
+    TARGET: {"backend": Const("kernbench"), "arch": Const("")},
     "triton.runtime.jit": _functions(_CONSTEXPR_FUNCTION),
     "tl.target_info": _functions({name: f"target_info.{name}" for name in TARGET_QUESTIONS}),
     "kernbench": {"language": ModuleValue("tl")},
@@ -137,8 +140,10 @@ MODULES: dict[str, dict[str, Value]] = {
         **_functions({name.removeprefix("torch."): name for name in (*TORCH_TYPES, "torch.finfo", "torch.iinfo")}),
         **{name: Const(float(getattr(math, name))) for name in ("pi", "e", "inf", "nan")},
         "version": ModuleValue("torch.version"),
+        "cuda": ModuleValue("torch.cuda"),
     },
-    "torch.version": {"hip": Const(None), "xpu": Const(None)},
+    "torch.version": {name: Const(None) for name in ("cuda", "hip", "xpu")},
+    "torch.cuda": _functions({"is_available": "target_info.is_cuda"}),
     **{module: dict(limits) for module, limits in TORCH_LIMITS.items()},
 }
 

@@ -151,14 +151,14 @@ class _Definitions:
         """The definitions of the roots and of everything that they name, in the order of the file."""
         todo = [name.partition(".")[0] for name in roots]
         seen = set(todo)
-        computed: set[str] = set()  # what functions that are computed at compile time use, which may be host code
+        computed: set[str] = set()  # what constants and functions of compile time use, which may be host code
         for name in todo:  # grows while it is walked
             for node in self._readable(name, name in computed):
                 for used in _names_in(node):
                     if used in self.nodes and used not in seen:
                         seen.add(used)
                         todo.append(used)
-                        if _is_constexpr_function(node) or _is_host(node):
+                        if _is_computed(node):
                             computed.add(used)
         found = (node for name in todo for node in self._readable(name, name in computed))
         by_place = {(node.lineno, node.col_offset): node for node in (*found, *self.stars)}
@@ -168,7 +168,7 @@ class _Definitions:
         """What a name may be, up to the first function: that can be used in any case, unless it only fills a gap."""
         nodes = [node for node in self.nodes.get(name, ()) if not _is_host(node)]
         if not nodes and is_computed:
-            nodes = [node for node in self.nodes.get(name, ()) if _is_plain_function(node)]
+            nodes = [node for node in self.nodes.get(name, ()) if _can_be_computed(node)]
         nodes = [node for node in nodes if not _fills_a_gap(node)] or nodes
         functions = [index for index, node in enumerate(nodes) if isinstance(node, python_ast.FunctionDef)]
         return nodes[: functions[0] + 1] if functions else nodes
@@ -242,13 +242,38 @@ def _is_kernel(node: python_ast.AST) -> bool:
     return isinstance(node, python_ast.FunctionDef) and any(map(_makes_kernel, node.decorator_list))
 
 
-def _is_constexpr_function(node: python_ast.AST) -> bool:
-    names = map(_decorator_name, _decorators(node))
-    return isinstance(node, python_ast.FunctionDef) and any(map(makes_constexpr_function, names))
+def _is_computed(node: _Definition) -> bool:
+    """Whether the compiler computes a definition, so that it may call functions of the host."""
+    if isinstance(node, python_ast.FunctionDef):
+        return _is_host(node) or any(map(makes_constexpr_function, map(_decorator_name, node.decorator_list)))
+    return isinstance(node, python_ast.Assign | python_ast.AnnAssign)
 
 
-def _is_plain_function(node: python_ast.AST) -> bool:
-    return isinstance(node, python_ast.FunctionDef) and not node.decorator_list
+# What of Python a function of the host may be made of to be read as one that is computed
+_COMPUTABLE = (
+    python_ast.arguments, python_ast.arg, python_ast.keyword, python_ast.expr_context, python_ast.operator,
+    python_ast.unaryop, python_ast.boolop, python_ast.cmpop, python_ast.Return, python_ast.Assign, python_ast.AnnAssign,
+    python_ast.AugAssign, python_ast.If, python_ast.For, python_ast.While, python_ast.Assert, python_ast.Raise,
+    python_ast.Pass, python_ast.Expr, python_ast.Constant, python_ast.Name, python_ast.Attribute, python_ast.Subscript,
+    python_ast.Slice, python_ast.Tuple, python_ast.List, python_ast.Dict, python_ast.BinOp, python_ast.UnaryOp,
+    python_ast.BoolOp, python_ast.Compare, python_ast.IfExp, python_ast.Call, python_ast.JoinedStr,
+    python_ast.FormattedValue,
+)  # fmt: skip
+
+
+def _can_be_computed(node: _Definition) -> bool:
+    if not isinstance(node, python_ast.FunctionDef) or node.decorator_list:
+        return False
+    if node.args.vararg is not None or node.args.kwarg is not None or node.args.posonlyargs:
+        return False
+    parts = (part for child in python_ast.iter_child_nodes(node) for part in python_ast.walk(child))
+    return all(
+        isinstance(part, _COMPUTABLE)
+        and not (isinstance(part, python_ast.For | python_ast.While) and part.orelse)
+        and not (isinstance(part, python_ast.Dict) and None in part.keys)
+        and not (isinstance(part, python_ast.keyword) and part.arg is None)
+        for part in parts
+    )
 
 
 def _kernels_of_class(node: python_ast.AST) -> Iterator[python_ast.FunctionDef]:

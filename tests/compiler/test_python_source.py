@@ -383,3 +383,65 @@ def test_what_cannot_be_computed_when_the_kernel_is_compiled(tmp_path: Path, cha
     with pytest.raises(KernBenchError) as caught:
         make_kernel(f"{tmp_path / 'host.py'}::kernel", {"N": 8}).specialise({"x_ptr": "*i32", "o_ptr": "*i32"})
     assert code in [found.code for found in caught.value.diagnostics]
+
+
+TARGETS = """\
+import math
+import torch
+import triton
+import triton.language as tl
+
+def is_hip():
+    return triton.runtime.driver.active.get_current_target().backend == "hip"
+
+def width(bits, *, most=64):
+    total = 0
+    for bit in range(bits):
+        total += 2**bit
+    if total > most:
+        return most
+    return total
+
+def slow(x):
+    for i in range(1000):
+        for j in range(1000):
+            x += i * j
+    return x
+
+def not_readable(x):
+    return [i for i in range(x)]
+
+def asks_torch():
+    return torch.cuda.get_device_name()
+
+IS_HIP = tl.constexpr(is_hip())
+WIDTH: tl.constexpr = width(5) if not torch.cuda.is_available() else asks_torch()
+LIMITED = width(9, most=100)
+BROKEN = not_readable(3)
+FOREIGN = asks_torch()
+SLOW = slow(3)
+
+@triton.jit
+def kernel(o_ptr):
+    tl.store(o_ptr, {})
+"""
+
+
+@pytest.mark.parametrize(("value", "want"), [("IS_HIP", 0), ("WIDTH", 31), ("LIMITED", 100)])
+def test_constants_that_functions_of_the_host_make(tmp_path: Path, value: str, want: int) -> None:
+    (tmp_path / "host.py").write_text(TARGETS.format(value))
+    run = kb.open("ahbm_1x1").run(
+        make_kernel(f"{tmp_path / 'host.py'}::kernel"), o_ptr=np.zeros(1, np.int32), grid=(1,)
+    )
+
+    assert [want] == run["o_ptr"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "code"), [("BROKEN", "E_UNKNOWN_NAME"), ("FOREIGN", "E_FOREIGN_NAME"), ("SLOW", "E_PROGRAM_TOO_LARGE")]
+)
+def test_constants_that_only_the_host_can_make(tmp_path: Path, value: str, code: str) -> None:
+    (tmp_path / "host.py").write_text(TARGETS.format(f"1 if {value} else 2"))
+    with pytest.raises(KernBenchError) as caught:
+        make_kernel(f"{tmp_path / 'host.py'}::kernel").specialise({"o_ptr": "*i32"})
+    assert code == caught.value.diagnostics[0].code

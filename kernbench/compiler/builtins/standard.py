@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kernbench.compiler import operators
 from kernbench.compiler.builtins.registry import Call, builtin
 from kernbench.compiler.faults import fault
-from kernbench.compiler.values import FALSE, Const, Value
+from kernbench.compiler.values import FALSE, Const, ModuleValue, Value
 
 _COMBINES = {"sum": "+", "prod": "*", "xor": "^", "or": "|"}
 
@@ -67,3 +67,12 @@ def _register_question(name: str) -> None:
 
 for _name in TARGET_QUESTIONS:
     _register_question(_name)
+
+
+TARGET = "the target"
+
+
+@builtin("target_info.get_current_target")
+def get_current_target(call: Call) -> Value:
+    """The device as Triton's driver tells it: its `backend` is none of Triton's."""
+    return ModuleValue(TARGET)
