@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernbench.commands import walk
 from kernbench.compiler.pipeline import CompiledKernel
-from kernbench.diagnostics import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_SIMULATION, Diagnostic, KernBenchError
+from kernbench.diagnostics import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_SIMULATION, Diagnostic, KernBenchError, Span
 from kernbench.kernel import Kernel
 from kernbench.messages import ScalarArg, Tag
 from kernbench.run import Run, type_name
@@ -155,13 +156,18 @@ class Launch:
             found.append(self._located(failure, handle))
 
     def _located(self, failure: Diagnostic, handle: Handle) -> Diagnostic:
-        """A device fault at the kernel line that caused it."""
+        """A device fault at the kernel line that caused it, with the calls of helpers that lead there."""
         fault = handle.fault
         if fault is None or fault.span is None:
             return failure
         text, help = fault.hint or ("", None)
-        label = self.compiled.imports.label(fault.span, text)
-        return Diagnostic(fault.code, fault.message, label, notes=fault.more, help=help)
+        primary, *calls = self.compiled.imports.labels(self._as_called(fault.span), text)
+        return Diagnostic(fault.code, fault.message, primary, tuple(calls), notes=fault.more, help=help)
+
+    def _as_called(self, span: Span) -> Span:
+        """A place in a helper as calls lead to it; the device knows the place alone, so only where one way does."""
+        ways = {node.span.calls for node in walk(self.compiled.program.body) if node.span and node.span == span}
+        return span.within(ways.pop()) if len(ways) == 1 else span
 
     def _value(self, param: str) -> DeviceTensor | ScalarArg:
         if param in self.tensors:

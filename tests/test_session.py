@@ -470,3 +470,41 @@ def test_what_has_a_wrong_form_is_told(call: Callable[[Any], object], told: str)
 
     (found,) = caught.value.diagnostics
     assert ("E_ARG_FORM", told) == (found.code, found.message)
+
+
+HELPERS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def element(pointer, at):
+    return tl.load(pointer + at + 4000)
+
+@triton.jit
+def doubled(pointer, at):
+    return element(pointer, at) * 2.0
+
+@triton.jit
+def k(x_ptr, y_ptr, TWICE: tl.constexpr):
+    at = tl.arange(0, 64)
+    y = doubled(x_ptr, at)
+    if TWICE:
+        y += element(x_ptr, at)
+    tl.store(y_ptr + at, y)
+"""
+
+
+@pytest.mark.parametrize(("twice", "told"), [(False, 2), (True, 0)])
+def test_a_fault_in_a_helper_is_told_with_the_calls_that_lead_there(twice: bool, told: int) -> None:
+    """A device knows the place alone: where two ways lead to it, none is told."""
+    kernel = kb.compile(HELPERS, TWICE=twice)
+    with pytest.raises(KernBenchError) as failed:
+        kb.open("ahbm_1x1").run(kernel, x_ptr=np.ones(64, np.float32), y_ptr=np.zeros(64, np.float32))
+    (found,) = failed.value.diagnostics
+
+    assert found.code == "E_OUT_OF_BOUNDS"
+    assert [label.text for label in found.secondary] == ["called from here"] * told
+    assert [label.source.strip() for label in found.secondary][:told] == [
+        "return element(pointer, at) * 2.0",
+        "y = doubled(x_ptr, at)",
+    ][:told]

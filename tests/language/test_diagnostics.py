@@ -561,11 +561,19 @@ def k(x_ptr, o_ptr, n, N: tl.constexpr):
 """,
         """
 error[E_OUT_OF_BOUNDS]: sip0.cube0.pe0: bytes 240 to 271 of tensor `x_ptr` are out of bounds, it holds 256 bytes
- --> k.tl:7:12
-  |
-7 |     return tl.load(p + i)
-  |            ^^^^^^^^^^^^^^ dimension 0 of [64] is left at index 67, 4 beyond its last
-  = help: give a `mask` that lets only lanes of index < 64 pass
+  --> k.tl:7:12
+   |
+ 7 |     return tl.load(p + i)
+   |            ^^^^^^^^^^^^^^ dimension 0 of [64] is left at index 67, 4 beyond its last
+  ::: k.tl:10:12
+   |
+10 |     return read(p, i) * 2.0
+   |            ---------- called from here
+  ::: k.tl:14:25
+   |
+14 |     tl.store(o_ptr + i, doubled(x_ptr, i), mask=i < 64)
+   |                         ----------------- called from here
+   = help: give a `mask` that lets only lanes of index < 64 pass
 """,
     ),
     "a missing mask of a store": (
