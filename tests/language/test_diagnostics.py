@@ -565,13 +565,13 @@ error[E_OUT_OF_BOUNDS]: sip0.cube0.pe0: bytes 240 to 271 of tensor `x_ptr` are o
    |
  7 |     return tl.load(p + i)
    |            ^^^^^^^^^^^^^^ dimension 0 of [64] is left at index 67, 4 beyond its last
-  ::: k.tl:10:12
+  ::: k.tl:11:12
    |
-10 |     return read(p, i) * 2.0
+11 |     return read(p, i) * 2.0
    |            ---------- called from here
-  ::: k.tl:14:25
+  ::: k.tl:16:25
    |
-14 |     tl.store(o_ptr + i, doubled(x_ptr, i), mask=i < 64)
+16 |     tl.store(o_ptr + i, doubled(x_ptr, i), mask=i < 64)
    |                         ----------------- called from here
    = help: give a `mask` that lets only lanes of index < 64 pass
 """,
