@@ -38,7 +38,7 @@ from kernbench.sim.windows import Windows
 
 ACCUMULATORS = 3  # output tiles of one composite between their first product and the end of STORE
 _MAX_K_OPS = 1024  # stage numbers of OUTPUT_TILE ops start behind those of K_TILE ops
-_BEGIN, _FINISH = 0, 1  # what its values are computed for
+_BEGIN, _FINISH = 0, 1  # its steps on the tape
 _FIRST_STAGE = {"a": STAGE_READ_A, "b": STAGE_READ_B}
 
 
@@ -95,7 +95,7 @@ class CompositeCommand(RepeatedCommand):
         self._completion = completion
         self._unwritten = self._parts.sanitizer.active and self._reads_unwritten()
         if self._values is not None:
-            self._note(_BEGIN)
+            self._parts.tape.note_step(self.origin.cmd, _BEGIN, True)
             self._values.begin()
         if self.alone and self._form.can_be_rehearsed and self._engines_are_idle():
             self._start_rehearsed()
@@ -410,7 +410,7 @@ class CompositeCommand(RepeatedCommand):
 
     def _finish(self) -> None:
         if self._values is not None:
-            self._note(_FINISH)
+            self._parts.tape.note_step(self.origin.cmd, _FINISH, True)
             self._finish_values(self._values)
         self._completion.completed(self)
 
@@ -420,11 +420,6 @@ class CompositeCommand(RepeatedCommand):
         values.finish()
 
     # ----------------------------------------------------------------- skipping time, without operands in HBM
-
-    def _note(self, step: int) -> None:
-        tape = self._parts.tape
-        if tape.runs:
-            tape.steps.append((self.origin.cmd, step, True))
 
     def redo(self, step: int, last: bool) -> None:
         values = self._values
@@ -450,11 +445,11 @@ class CompositeCommand(RepeatedCommand):
             self._start_ps += ps
 
     def load(self) -> tuple[Any, ...]:
-        return *super().load(), self._values
+        return super().load(), self._values
 
     def take_load(self, load: tuple[Any, ...]) -> None:
-        super().take_load(load)
-        self._values = load[4]
+        common, self._values = load
+        super().take_load(common)
 
 
 class _Nobody:

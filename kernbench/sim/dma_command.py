@@ -222,11 +222,11 @@ class DmaCommand(RepeatedCommand):
         return (self._left,)
 
     def load(self) -> tuple[Any, ...]:
-        return *super().load(), self._resolved, self._buffer, self.other
+        return super().load(), self._resolved, self._buffer, self.other
 
     def take_load(self, load: tuple[Any, ...]) -> None:
-        super().take_load(load)
-        self._resolved, self._buffer, self.other = load[4:]
+        common, self._resolved, self._buffer, self.other = load
+        super().take_load(common)
 
     def part(self, stage: int) -> Part | None:
         """What transfer number `stage` moves."""
@@ -243,9 +243,7 @@ class DmaCommand(RepeatedCommand):
     # ----------------------------------------------------------------- bytes
 
     def _drained(self, transfer: Transfer) -> None:
-        tape = self._parts.tape
-        if tape.runs:
-            tape.steps.append((self.origin.cmd, transfer.stage, self._left == 1))
+        self._parts.tape.note_step(self.origin.cmd, transfer.stage, self._left == 1)
         if transfer.part is not None:
             try:
                 self._move(transfer.part)

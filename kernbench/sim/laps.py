@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from kernbench.sim.pe_code import (
     LoopEnd,
     LoopStart,
     MoveStep,
+    ReadableAhead,
     ScalarStep,
     WhileEnd,
     WhileStart,
@@ -43,35 +44,40 @@ from kernbench.sim.pe_command import Command, RepeatedCommand
 from kernbench.sim.pe_issue import DispatchStep
 from kernbench.sim.scout import Scout
 from kernbench.sim.streams import Flow, FlowClass
-from kernbench.sim.tape import Conflict, Likeness, Step, meet_in_hbm
+from kernbench.sim.tape import Conflict, Likeness, Step, conflict_in_hbm
 
 if TYPE_CHECKING:
     from kernbench.sim.pe_cpu import PeCpu
 
-_ALONE = (AssertStep, Branch, End, Jump, LoopEnd, LoopStart, MoveStep, ScalarStep, WhileEnd, WhileStart)
-MAX_MISSES = 64  # states in a row of which none came back, or was of use
+_OF_REGISTERS_ALONE = (
+    AssertStep, Branch, End, Jump, LoopEnd, LoopStart, MoveStep, ScalarStep, WhileEnd, WhileStart,
+)  # fmt: skip
+# A program that does not repeat soon, or not in few ways, is not worth the looking.
+_MAX_MISSES = 64  # states in a row of which none came back, or was of use
+_MAX_WAYS = 16  # from one state
+_MAX_TAPE = 1024  # instructions
 
-MAX_WAYS = 16  # from one state
-MAX_TAPE = 1024  # instructions
 
-
-def can_be_skipped(instructions: Sequence[Instruction]) -> bool:
+def can_be_skipped(instructions: Sequence[Instruction]) -> TypeGuard[Sequence[ReadableAhead]]:
     """Every way through this program is known from its registers alone."""
-    return all(isinstance(i, _ALONE) or (isinstance(i, DispatchStep) and i.can_be_skipped) for i in instructions)
+    return all(
+        isinstance(each, _OF_REGISTERS_ALONE) or (isinstance(each, DispatchStep) and each.can_be_skipped)
+        for each in instructions
+    )
 
 
 class _Mark(NamedTuple):
-    """Where a PE was when it stood in some state."""
+    """Where a PE was when it stood in some state, and how much it had done by then."""
 
     now: int
     cmd: int
-    path: int
+    path: int  # how long each list of the tape was
     likenesses: int
     conflicts: int
     steps: int
     log: LogMark
     events: int
-    busy: tuple[int, ...]
+    busy: tuple[int, ...]  # as `_busy` orders them
     moved: dict[FlowClass, tuple[int, int]]
 
 
@@ -85,11 +91,11 @@ class _Lap:
     likenesses: list[Likeness]  # of the commands made
     conflicts: list[Conflict]
     steps: list[Step]
-    oldest: int  # of the commands that are named
+    oldest: int  # of the commands that are named in it or by what is under way at its end
     rows: NDArray[Any]  # packed log records, of times counted from the lap's start
     numbered: NDArray[np.bool_]  # those that belong to a command
     events: int
-    busy: tuple[int, ...]
+    busy: tuple[int, ...]  # as `_busy` orders them
     moved: list[tuple[FlowClass, int, int]]
     failures: int = 0  # how often in a row the program did not go this way
 
@@ -106,7 +112,9 @@ class _Lap:
 class Laps:
     """The laps of one PE in one launch."""
 
-    def __init__(self, cpu: PeCpu, instructions: Sequence[Any], clock: Clock, log: OpLog, network: Network) -> None:
+    def __init__(
+        self, cpu: PeCpu, instructions: Sequence[ReadableAhead], clock: Clock, log: OpLog, network: Network
+    ) -> None:
         self._cpu = cpu
         self._instructions = instructions
         self._clock, self._log, self._network = clock, log, network
@@ -120,11 +128,14 @@ class Laps:
         self._misses = 0
         self._tape.runs = True
 
-    def meet(self, command: Command, after: int) -> Command:
-        """PE_CPU hands `command` over and will go on with instruction `after`; the command that it does hand over."""
+    def skip_from(self, command: Command, after: int) -> Command:
+        """Skip what can be skipped from where PE_CPU hands `command` over, before it goes on with instruction `after`.
+
+        Gives the command that it hands over then: `command` itself where nothing is skipped.
+        """
         if not self._clock.is_between_instants:
-            return command
-        self._cpu.turned = False
+            return command  # and asked again with the next one
+        self._cpu.may_repeat = False
         if not self._tape.runs:
             return command
         state = self._state(command, after)
@@ -149,19 +160,19 @@ class Laps:
         """A way that the program goes for the second time from a state is worth trying."""
         path = tuple(self._tape.path[seen.path :])
         if path not in laps:
-            if len(laps) < MAX_WAYS:
+            if len(laps) < _MAX_WAYS:
                 laps[path] = None
         elif laps[path] is None:
             laps[path] = self._lap(seen, path, command)
 
     def _forget(self) -> None:
-        """What is on the tape."""
+        """Begin the tape anew."""
         self._seen.clear()
         self._tape.clear()
 
     def _miss(self) -> None:
         self._misses += 1
-        if self._misses > MAX_MISSES:
+        if self._misses > _MAX_MISSES:
             self._seen.clear()
             self._tape.stop()
 
@@ -223,16 +234,24 @@ class Laps:
     def _mark(self, command: Command) -> _Mark:
         tape = self._tape
         return _Mark(
-            self._clock.now, command.origin.cmd, len(tape.path), len(tape.likenesses), len(tape.conflicts),
-            len(tape.steps),
-            self._log.mark(), self._clock.events, self._busy(), self._network.moved(),
-        )  # fmt: skip
+            now=self._clock.now,
+            cmd=command.origin.cmd,
+            path=len(tape.path),
+            likenesses=len(tape.likenesses),
+            conflicts=len(tape.conflicts),
+            steps=len(tape.steps),
+            log=self._log.mark(),
+            events=self._clock.events,
+            busy=self._busy(),
+            moved=self._network.moved(),
+        )
 
     def _busy(self) -> tuple[int, ...]:
         each = [one.busy_ps for one in self._channels] + [one.busy_ps for one in self._servers]
         return self._cpu.busy_ps, self._gemm.fetch_busy_ps, *each
 
     def _lap(self, mark: _Mark, path: tuple[int, ...], command: Command) -> _Lap:
+        """What has been done since `mark`."""
         tape, cmd = self._tape, mark.cmd
         rows = self._log.rows_since(mark.log)
         rows["t_start"] -= mark.now
@@ -240,35 +259,40 @@ class Laps:
         numbered = rows["cmd"] >= 0
         rows["cmd"] -= numbered * cmd
         steps = [(number - cmd, step, last) for number, step, last in tape.steps[mark.steps :]]
-        conflicts = [(younger - cmd, older - cmd, met) for younger, older, met in tape.conflicts[mark.conflicts :]]
-        under_way = [one.origin.cmd - cmd for one in self._cpu.scheduler.live]
-        moved = [
+        conflicts = [
+            (younger - cmd, older - cmd, is_one) for younger, older, is_one in tape.conflicts[mark.conflicts :]
+        ]
+        commands = command.origin.cmd - cmd
+        under_way = [one.origin.cmd - cmd - commands for one in self._cpu.scheduler.live]
+        named = [*(number for number, _, _ in steps), *(older for _, older, _ in conflicts), *under_way]
+        return _Lap(
+            duration_ps=self._clock.now - mark.now,
+            commands=commands,
+            path=path,
+            likenesses=tape.likenesses[mark.likenesses :],
+            conflicts=conflicts,
+            steps=steps,
+            oldest=min([0, *named]),
+            rows=rows,
+            numbered=numbered,
+            events=self._clock.events - mark.events,
+            busy=tuple(now - before for now, before in zip(self._busy(), mark.busy, strict=True)),
+            moved=self._moved_since(mark),
+        )
+
+    def _moved_since(self, mark: _Mark) -> list[tuple[FlowClass, int, int]]:
+        return [
             (flow_class, now[0] - before[0], now[1] - before[1])
             for flow_class, now in self._network.moved().items()
             if now != (before := mark.moved.get(flow_class, (0, 0)))
         ]
-        commands = command.origin.cmd - cmd
-        named = [*(one[0] for one in steps), *(older for _, older, _ in conflicts), *(n - commands for n in under_way)]
-        return _Lap(
-            self._clock.now - mark.now,
-            commands,
-            path,
-            tape.likenesses[mark.likenesses :],
-            conflicts,
-            steps,
-            min([0, *named]),
-            rows,
-            numbered,
-            self._clock.events - mark.events,
-            tuple(now - before for now, before in zip(self._busy(), mark.busy, strict=True)),
-            moved,
-        )
 
     # ----------------------------------------------------------------- skipping
 
     def _skip(self, lap: _Lap, command: Command, after: int) -> Command:
         """Do as many laps as the program goes and the run may take; the command that is handed over then."""
         clock = self._clock
+        # Neither is 0: a lap holds a dispatch, which takes time and is an event.
         most = min((clock.limit_ps - clock.now) / lap.duration_ps, clock.events_left / lap.events)
         cmd = command.origin.cmd
         assert isinstance(command, RepeatedCommand)
@@ -298,12 +322,12 @@ class Laps:
     def _record(self, lap: _Lap, cmd: int) -> None:
         """Put a lap on the tape, for it may be a part of a longer one."""
         tape = self._tape
-        if len(tape.path) > MAX_TAPE:
+        if len(tape.path) > _MAX_TAPE:
             self._forget()
             return
         tape.path += lap.path
         tape.likenesses += lap.likenesses
-        tape.conflicts += [(younger + cmd, older + cmd, met) for younger, older, met in lap.conflicts]
+        tape.conflicts += [(younger + cmd, older + cmd, is_one) for younger, older, is_one in lap.conflicts]
         tape.steps += [(number + cmd, step, last) for number, step, last in lap.steps]
 
     def _live(self) -> list[RepeatedCommand]:
@@ -357,7 +381,7 @@ def _renew(transfer: Transfer) -> None:
 
 def _is_alike(lap: _Lap, made: Sequence[RepeatedCommand], commands: Mapping[int, Command], cmd: int) -> bool:
     """These commands take the time of the lap's."""
-    for one, likeness in zip(made, lap.likenesses, strict=True):
-        if one.likeness != likeness:
-            return False
-    return all(meet_in_hbm(commands[cmd + a], commands[cmd + b]) == met for a, b, met in lap.conflicts)
+    return [one.likeness for one in made] == lap.likenesses and all(
+        conflict_in_hbm(commands[cmd + younger], commands[cmd + older]) == is_one
+        for younger, older, is_one in lap.conflicts
+    )

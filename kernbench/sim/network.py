@@ -36,7 +36,7 @@ Done = Callable[[], object]
 Key = tuple[Any, ...]
 
 _KEPT_CLASSES = 4096
-_TOLD_CLASSES = 64
+_TOLD_CLASSES = 64  # the state of more is too much to tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,13 @@ class Interned:
         return number
 
 
-LogMark = tuple[int, int, list[int], int]
+class LogMark(NamedTuple):
+    """How much has been appended."""
+
+    full: int  # chunks
+    position: int  # in the chunk after them
+    repeats: list[int]  # how often each of the repeated has been
+    extra: int
 
 
 class OpLog:
@@ -107,7 +113,7 @@ class OpLog:
         self._table: OpTable | None = None
         self._counted: dict[tuple[str, int, int], int] = {}
         self._repeats: dict[int, tuple[NDArray[Any], list[tuple[int, int, int]]]] = {}  # by id of the rows
-        self._extra: list[NDArray[Any]] = []
+        self._extra: list[NDArray[Any]] = []  # appended packed
         self.under_way: dict[object, Callable[[], NDArray[Any]]] = {}  # records of what `repeat` gets at its end
 
     def add(
@@ -171,21 +177,20 @@ class OpLog:
     def mark(self) -> LogMark:
         """How much has been appended so far."""
         repeats = [len(times) for _, times in self._repeats.values()]
-        return len(self._full), self._position, repeats, len(self._extra)
+        return LogMark(len(self._full), self._position, repeats, len(self._extra))
 
     def rows_since(self, mark: LogMark) -> NDArray[Any]:
         """The records appended since, packed, in no order."""
-        full, position, repeats, extra = mark
-        chunks = [*self._full[full:], self._chunk[: self._position]]
+        chunks = [*self._full[mark.full :], self._chunk[: self._position]]
         written = [np.frombuffer(chunk, _RECORD) for chunk in chunks]
-        written[0] = written[0][position // RECORD_BYTES :]
-        before = [*repeats, *[0] * (len(self._repeats) - len(repeats))]
+        written[0] = written[0][mark.position // RECORD_BYTES :]
+        before = [*mark.repeats, *[0] * (len(self._repeats) - len(mark.repeats))]
         repeated = [
             repeated_rows(rows, np.array(times[count:], np.int64))
             for (rows, times), count in zip(self._repeats.values(), before, strict=True)
             if len(times) > count
         ]
-        return np.concatenate([*written, *repeated, *self._extra[extra:]])
+        return np.concatenate([*written, *repeated, *self._extra[mark.extra :]])
 
     def table(self) -> OpTable:
         """All records so far, in the log's order."""

@@ -52,14 +52,17 @@ SUSPEND = -1
 
 
 class Reader(Protocol):
-    """Who reads a program: PE_CPU, or its scout. `turned`: back at an instruction, or in the next program."""
+    """Who reads a program: PE_CPU, or its scout.
 
+    `may_repeat`: back at an instruction that it has met before, or in the next program.
+    """
+
+    may_repeat: bool
     parts: PeParts
     program: int
     registers: Registers
     request: int
     rings: dict[int, Ring]
-    turned: bool
     windows: Windows
 
     @property
@@ -267,7 +270,7 @@ class LoopEnd:
         for register, depth in self._rotations:
             turned = registers[register] + 1
             registers[register] = 0 if turned == depth else turned
-        cpu.turned = True
+        cpu.may_repeat = True
         return cpu.pause(self.body) if cpu.is_far_ahead else self.body
 
 
@@ -298,7 +301,7 @@ class WhileEnd:
         make_moves(cpu, self._moves)
         for register, depth in self._rotations:
             cpu.registers[register] = (cpu.registers[register] + 1) % depth
-        cpu.turned = True
+        cpu.may_repeat = True
         return cpu.pause(self.header) if cpu.is_far_ahead else self.header
 
 

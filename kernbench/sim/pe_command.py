@@ -83,7 +83,7 @@ class RepeatedCommand(Command):
 
     def take_load(self, load: tuple[Any, ...]) -> None:
         """Work on what another one would."""
-        self.origin, self.program, self.hbm_reads, self.hbm_writes = load[:4]
+        self.origin, self.program, self.hbm_reads, self.hbm_writes = load
 
     def skip(self, ps: int) -> None:
         """Let it have begun later."""

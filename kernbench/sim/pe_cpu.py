@@ -65,10 +65,10 @@ class _Blocked:
 class PeCpu:
     __slots__ = (
         "__weakref__", "_aborted", "_blocked", "_clock", "_code", "_context", "_cycle_ps", "_done", "_epoch",
-        "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_log", "_pending", "_scalar_count",
+        "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_laps", "_log", "_pending", "_scalar_count",
         "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "busy_ps", "commands",
-        "exec_start_ps", "laps", "number", "parts", "program", "registers", "request", "rings", "scheduler", "time_ps",
-        "topology_index", "turn", "turned", "turns", "windows",
+        "exec_start_ps", "may_repeat", "number", "parts", "program", "registers", "request", "rings", "scheduler",
+        "time_ps", "topology_index", "turn", "turns", "windows",
     )  # fmt: skip
 
     def __init__(self, services: PeServices, node: str, parts: PeParts) -> None:
@@ -90,8 +90,8 @@ class PeCpu:
         self._log = services.log
         self._cycle_ps = services.spec.cycles_to_ps(1)
         self._ways = Ways(node, services.router)
-        self.turned = False  # back at an instruction that it has met before, or in the next program
-        self.laps: Laps | None = None
+        self.may_repeat = False  # back at an instruction that it has met before, or in the next program
+        self._laps: Laps | None = None
         self._epoch = 0  # of the launch; a call that was made for an earlier one is void
         self._done: Callable[[PeResult], None] | None = None
         self._reset()
@@ -158,7 +158,7 @@ class PeCpu:
         self.windows = self._context.windows
         self.turns = Turns(self._context, self._code.program)
         self.turn = 0
-        self.laps = self._make_laps()
+        self._laps = self._make_laps()
         self._run(self.next_program())
 
     def next_program(self) -> int:
@@ -167,15 +167,15 @@ class PeCpu:
             return self.at_local_time(self._drain)
         self.program = self.turns.enter(self.turn, self.registers)
         self.turn += 1
-        self.turned = True
+        self.may_repeat = True
         return 0
 
     def _make_laps(self) -> Laps | None:
         """Only where no other PE runs can what one does be foreseen."""
-        services = self._services
-        if not self.runs_alone or self.parts.sanitizer.raises or not can_be_skipped(self._code.instructions):
+        instructions = self._code.instructions
+        if not self.runs_alone or self.parts.sanitizer.raises or not can_be_skipped(instructions):
             return None
-        return Laps(self, self._code.instructions, self._clock, self._log, services.network)
+        return Laps(self, instructions, self._clock, self._log, self._services.network)
 
     # ----------------------------------------------------------------- running
 
@@ -188,7 +188,7 @@ class PeCpu:
                 while at >= 0:
                     path.append(at)
                     at = instructions[at].step(self)
-            while at >= 0:
+            while at >= 0:  # the usual way, which pays for no tape
                 at = instructions[at].step(self)
         except DeviceFault as fault:
             self._flush_scalars()
@@ -290,8 +290,8 @@ class PeCpu:
     def _hand_over(self, epoch: int, command: Command, after: int) -> None:
         if epoch != self._epoch or self._stopped:
             return
-        if self.turned and self.laps is not None:
-            command = self.laps.meet(command, after)
+        if self.may_repeat and self._laps is not None:
+            command = self._laps.skip_from(command, after)
         if self.scheduler.has_room:
             self.scheduler.enqueue(command)
             self._run(after)
@@ -473,7 +473,7 @@ class PeCpu:
         self.parts.ipcq.close()
         self._services.running.discard(self.topology_index)
         self.parts.tape.stop()
-        self.laps = None
+        self._laps = None
         done, self._done = self._done, None
         self._epoch += 1
         done(self._result(now))

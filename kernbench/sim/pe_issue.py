@@ -181,14 +181,7 @@ class WaitStep:
         if not node.handles:
             commands = list(scheduler.live)
         else:
-            capacity = cpu.parts.tcm.capacity_bytes
-            ranges = [
-                checked_range(
-                    h, affine_ints((h.address,), cpu.registers)[0], affine_ints(h.strides, cpu.registers), capacity
-                )
-                for h in node.handles
-            ]
-            commands = scheduler.touching(ranges)
+            commands = scheduler.touching([self._range(cpu, handle) for handle in node.handles])
         cpu.when_complete(commands, "wait", node.span, self._src, cpu.resume, after)
 
     def _range(self, cpu: PeCpu, handle: TensorHandle) -> Range:

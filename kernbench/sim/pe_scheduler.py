@@ -77,15 +77,17 @@ class PeScheduler:
         assert self._room > 0, "PE_CPU hands over a command only when there is room"
         self._room -= 1
         if self._tape.runs:
-            self._tape.take(command, self.live)
+            self._tape.note_conflicts(command, self.live)
         self._find_hazards(command)
         self.live[command] = None
         self._queue_of(command).append(command)
         self._clock.defer(self)
 
     def state(self, now: int, cmd: int) -> tuple[Any, ...] | None:
-        """All that what comes next depends on: times counted from `now`, commands from `cmd`; None where a command
-        is of another kind than those that tell theirs."""
+        """All that what comes next depends on: times counted from `now`, commands from `cmd`.
+
+        None where a command is none of those that may be skipped over.
+        """
         under_way = []
         for command in self.live:
             if not isinstance(command, RepeatedCommand):

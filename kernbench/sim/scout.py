@@ -20,8 +20,8 @@ class Scout:
     """Starts where PE_CPU is."""
 
     __slots__ = (
-        "_before", "_made", "_turns", "is_far_ahead", "number", "parts", "program", "registers", "request", "rings",
-        "turn", "turned", "windows",
+        "_before", "_made", "_turns", "is_far_ahead", "may_repeat", "number", "parts", "program", "registers",
+        "request", "rings", "turn", "windows",
     )  # fmt: skip
 
     def __init__(self, cpu: PeCpu) -> None:
@@ -29,8 +29,8 @@ class Scout:
         self.registers = list(cpu.registers)
         self.program, self.number = cpu.program, cpu.number
         self.turn, self._turns = cpu.turn, cpu.turns
-        self.turned = False
-        self.is_far_ahead = False
+        self.may_repeat = False
+        self.is_far_ahead = False  # what it reads ahead takes no time
         self._made: list[RepeatedCommand] = []
 
     def go(

@@ -37,15 +37,19 @@ class Tape:
         self.runs = False
         self.clear()
 
-    def take(self, command: Command, live: Iterable[Command]) -> None:
-        """Note which of those under way a command conflicts with in HBM.
+    def note_step(self, number: int, step: int, last: bool) -> None:
+        if self.runs:
+            self.steps.append((number, step, last))
+
+    def note_conflicts(self, command: Command, live: Iterable[Command]) -> None:
+        """Note which of those under way a new command conflicts with in HBM.
 
         Only where one of the two stores, and they do not conflict in TCM.
         """
         for older in live:
             if (command.hbm_writes or older.hbm_writes) and not command.footprint.conflict(older.footprint):
-                self.conflicts.append((command.origin.cmd, older.origin.cmd, meet_in_hbm(command, older)))
+                self.conflicts.append((command.origin.cmd, older.origin.cmd, conflict_in_hbm(command, older)))
 
 
-def meet_in_hbm(younger: Command, older: Command) -> bool:
+def conflict_in_hbm(younger: Command, older: Command) -> bool:
     return bool(hbm_conflict(younger.hbm_reads, younger.hbm_writes, older.hbm_reads, older.hbm_writes))
