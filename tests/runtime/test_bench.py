@@ -354,9 +354,17 @@ def test_a_value_of_the_wrong_type_is_told_with_what_the_key_takes(
     assert str(found.help).startswith(help)
 
 
-@pytest.mark.parametrize("text", ["cases: 3", "cases: {tiny: 3}", "cases: {tiny: {cases: 3}}", "tensors: {a.b: 3}"])
-def test_wrong_types_at_odd_places_are_told(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("cases: 3", "E_YAML_TYPE"),
+        ("cases: {tiny: 3}", "E_BENCH_VALUE"),
+        ("cases: {tiny: {cases: 3}}", "E_BENCH_KEY"),
+        ("tensors: {a.b: 3}", "E_YAML_TYPE"),
+    ],
+)
+def test_wrong_types_at_odd_places_are_told(tmp_path: Path, text: str, code: str) -> None:
     path = tmp_path / "k.yaml"
     path.write_text(f"kernel: k.tl\n{text}\n", encoding="utf-8")
 
-    assert [each.severity for each in check_bench(path)]
+    assert code in [each.code for each in check_bench(path)]
