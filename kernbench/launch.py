@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from kernbench.session import Device
 
 
-def _fact(array: Array, what: str, axis: int) -> int:
-    """What a descriptor says of its array: an extent, or a stride in elements."""
-    return array.shape[axis] if what == "shape" else array.strides[axis] // array.itemsize
+_MAX_OVERLAP_WORK = 100_000  # of the search for a common element of two views; what takes longer counts as shared
 
 
 class Launch:
@@ -175,7 +173,7 @@ class Launch:
         name, *fact = param.split(".")
         if fact:
             return ScalarArg(dtype="i64", value=_fact(self.arguments.tensors[name].array, fact[0], int(fact[1])))
-        return self.arguments.scalar(param).message()
+        return self.arguments.scalars[param].message()
 
     # -- after it
 
@@ -203,12 +201,14 @@ class Launch:
         return array
 
 
-MAX_OVERLAP_WORK = 100_000  # of the search for a common element of two views; what takes longer counts as shared
+def _fact(array: Array, what: str, axis: int) -> int:
+    """What a descriptor says of its array: an extent, or a stride in elements."""
+    return array.shape[axis] if what == "shape" else array.strides[axis] // array.itemsize
 
 
 def _overlap(a: Array, b: Array) -> bool:
     try:
-        return bool(np.shares_memory(a, b, max_work=MAX_OVERLAP_WORK))  # type: ignore[arg-type]  # any number, NumPy's manual says
+        return bool(np.shares_memory(a, b, max_work=_MAX_OVERLAP_WORK))  # type: ignore[arg-type]  # any number, NumPy's manual says
     except np.exceptions.TooHardError:
         return True
 

@@ -476,7 +476,7 @@ def evaluate_quietly(kind: str, args: Sequence[Any], out: DType, extra: Mapping[
     return cast(op.function(*operands, extra), out)
 
 
-# Those that are one function of NumPy's on arrays in fp32.
+# Micro-ops that are one function of NumPy's on arrays in fp32.
 _UFUNCS: Mapping[str, np.ufunc] = {
     **{name: function for name, _, function, _ in (*_UNARY, *_BINARY) if isinstance(function, np.ufunc)},
     "abs": np.absolute,
@@ -531,7 +531,7 @@ _BOOL = np.dtype(np.bool_)
 def _in_compute_type(args: Sequence[Any], out: DType, boolean: bool) -> list[Any]:
     """The operands as arrays of the type they compute in. Immediates (Python numbers) have no type of their own."""
     if (boolean or not out.is_float) and all(type(arg) is np.ndarray and arg.dtype.kind in "iub" for arg in args):
-        return list(args)
+        return list(args)  # as below, told at once
     immediate = [type(arg) in (bool, int, float) for arg in args]
     arrays = [np.asarray(arg) for arg in args]
     known = [None if weak else from_numpy(a.dtype) for weak, a in zip(immediate, arrays, strict=True)]
@@ -599,7 +599,7 @@ def gemm(a: Any, b: Any) -> Any:
     """a (m, k) @ b (k, n): floats accumulate in fp32 (fp64 for fp64), integers in int32.
 
     Where the operands are two different float types, the wider is rounded to the narrower first (FETCH does it).
-    For those who are `quiet`.
+    For those who are `quiet` already.
     """
     if a.dtype is b.dtype is _FP32:
         return np.matmul(a, b)

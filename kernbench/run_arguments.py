@@ -94,9 +94,6 @@ class RunArguments:
     def scalars(self) -> dict[str, ScalarArgument]:
         return {n: a for n, a in self.found.items() if isinstance(a, ScalarArgument)}
 
-    def scalar(self, name: str) -> ScalarArgument:
-        return self.scalars[name]
-
 
 def _same_type(pinned: str, signature: str) -> bool:
     named = BY_NAME.get(pinned.removeprefix("*").split(":")[0])

@@ -60,6 +60,11 @@ def load_case(asked: Asked) -> BenchCase:
     return replace(case, remarks=tuple(name_remarks(case, parameters)))
 
 
+def case_of(asked: Asked) -> BenchCase | None:
+    """The case that the command line asks for, where there is a bench file."""
+    return None if bench_path(asked) is None else load_case(asked)
+
+
 def _argument(asked: Asked, word: str) -> str:
     """The file that the command line names; of several kernels that one, else that of the bench's `kernel:`."""
     name = asked.kernel.name or word.partition("::")[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from kernbench.cli.cases import Asked
+from kernbench.cli.cases import Asked, case_of
 from kernbench.cli.locate import KERNEL_SUFFIXES, KernelFile
 from kernbench.cli.options import json_option
 from kernbench.cli.output import document, print_json, say
@@ -95,7 +95,7 @@ def _kernel(path: Path) -> list[Diagnostic]:
     file = KernelFile(path, None)
     if file.bench is None or any(each.severity == "error" for each in found):
         return found
-    from kernbench.cli.compile import case_of, specialise
+    from kernbench.cli.compile import specialise
 
     asked = Asked(file)
     case = case_of(asked)

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from kernbench.cli.cases import Asked, bench_path, device_of, kernel_of, load_case, signature_of
+from kernbench.cli.cases import Asked, case_of, device_of, kernel_of, signature_of
 from kernbench.cli.locate import locate_kernel
 from kernbench.cli.options import bench_options, choose, opt_option, parse_sets, parse_signature, topology_option
 from kernbench.cli.output import say, write_file
@@ -78,11 +78,6 @@ def _passes(text: str | None) -> tuple[str, ...]:
         return ()
     wanted = known if text == "all" else tuple(part.strip() for part in text.split(","))
     return tuple(choose(name, known, "--dump-after", "the passes") for name in wanted)
-
-
-def case_of(asked: Asked) -> BenchCase | None:
-    """The case that the command line asks for, where there is a bench file."""
-    return None if bench_path(asked) is None else load_case(asked)
 
 
 def specialise(

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from kernbench.cli.cases import Asked, arguments_of, device_of, load_case
-from kernbench.cli.compile import case_of, specialise
+from kernbench.cli.cases import Asked, arguments_of, case_of, device_of, load_case
+from kernbench.cli.compile import specialise
 from kernbench.cli.locate import locate_kernel
 from kernbench.cli.options import bench_options, json_option, opt_option, parse_sets, topology_option
 from kernbench.cli.output import document, print_json, say

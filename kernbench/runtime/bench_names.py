@@ -20,13 +20,13 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_EXPRESSIONS = ("kernel", "extends", "topology")  # keys whose texts are names of files
 
 
-def name_remarks(case: BenchCase, parameters: Mapping[str, bool], shown_as: str | None = None) -> list[Diagnostic]:
+def name_remarks(case: BenchCase, parameters: Mapping[str, bool]) -> list[Diagnostic]:
     """What a case gives that no parameter takes and no expression uses, and run-time parameters that are constexprs.
 
     `parameters` says of each parameter of the kernel whether it is a constexpr.
     """
-    sink = Sink()
-    text = read_bench_text(case.bench, shown_as or str(case.bench), sink)
+    sink = Sink()  # `case` came of this text, so nothing is wrong with it
+    text = read_bench_text(case.bench, str(case.bench), sink)
     root = None if text is None else case_root(text, case.name, sink)
     if text is None or root is None:
         return []

@@ -324,7 +324,7 @@ def index_registers(expr: IndexExpr | None) -> set[int]:
 
 
 def evaluate_index(expr: IndexExpr, rank: int, shape: Sequence[int], registers: Sequence[Any]) -> Any:
-    """The expression's value at each position, as an array that broadcasts to `shape`; where NumPy is `quiet`."""
+    """The expression's value at each position, as an array that broadcasts to `shape`; for those who are `quiet`."""
     match expr:
         case AxisIndex(axis=axis):
             return np.arange(shape[axis], dtype=np.int64).reshape(_along(axis, rank))

@@ -96,6 +96,7 @@ class CompositeForm:
         self.can_be_rehearsed = self.is_local and self.plan.loop is not None
         self.rehearsals: dict[int, Rehearsal] = {}  # by the topology index of PE_GEMM
         self.values_at_once = self._values_at_once()
+        # One an op; None for the GEMM, for generators, and for what reads registers
         self.fixed_ops = [bind(op, []) if op is not None and op.is_fixed else None for op in self.values]
         self._generators: dict[tuple[int, ...], BoundOp] = {}  # by op and what it reads in registers, integers all
         self._generator_registers = [_registers_of(op) for op in template.ops]

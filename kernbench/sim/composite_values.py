@@ -17,7 +17,7 @@ from kernbench.dtypes import cast
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import BoxForm, Part
 from kernbench.sim.composite_form import Binding, CompositeForm
-from kernbench.sim.compute import Array, BoundOp, Straight, TileBox, operand_values, run_op, straight
+from kernbench.sim.compute import Array, BoundOp, TileBox, UfuncCall, operand_values, run_op, ufunc_call
 from kernbench.sim.memory import UNKNOWN
 from kernbench.sim.pe_parts import PeParts
 from kernbench.sim.plan import Loop, MathStage
@@ -36,7 +36,7 @@ class CompositeValues:
         "_partials",
         "_parts",
         "_staged",
-        "_straight",
+        "_ufunc_calls",
         "_views",
         "unknown",
     )
@@ -46,7 +46,7 @@ class CompositeValues:
         self._binding = binding
         self._parts = parts
         self._views: Sequence[Array] = ()
-        self._straight: Sequence[Straight | None] = ()
+        self._ufunc_calls: Sequence[UfuncCall | None] = ()  # one an op
         self._buffers: dict[tuple[str, int], NDArray[np.uint8]] = {}
         self._partials: dict[int, Array] = {}  # by step
         self._accumulators: dict[int, Array] = {}  # by output tile
@@ -62,16 +62,16 @@ class CompositeValues:
         if not self._parts.computes and not all(tcm.knows(*read) for read in self._binding.reads):
             self.unknown = True
         if not self.unknown:
-            self._views, self._straight = tcm.kept(self._binding, self._prepare)
+            self._views, self._ufunc_calls = tcm.kept(self._binding, self._prepare)
 
-    def _prepare(self) -> tuple[list[Array], list[Straight | None]]:
-        """The views of this binding, and the ops on them that need no more thought."""
+    def _prepare(self) -> tuple[list[Array], list[UfuncCall | None]]:
+        """The views of this binding, and the ops on them that are the same single call each time."""
         view = self._parts.tcm.view
         views = [
             view(address, handle.dtype, handle.shape, strides)
             for handle, (address, strides) in zip(self._form.views, self._binding.places, strict=True)
         ]
-        return views, [straight(op, views) for op in self._form.fixed_ops]
+        return views, [ufunc_call(op, views) for op in self._form.fixed_ops]
 
     def finish(self) -> None:
         """The command is complete."""
@@ -119,7 +119,7 @@ class CompositeValues:
         if self.unknown:
             return
         for stage in stages:
-            if (found := self._straight[stage.op]) is not None:
+            if (found := self._ufunc_calls[stage.op]) is not None:
                 ufunc, operands, target = found
                 ufunc(*operands, out=target)
             else:

@@ -195,11 +195,11 @@ def run_op(
     return None
 
 
-Straight = tuple[np.ufunc, Sequence[Any], Array]
+UfuncCall = tuple[np.ufunc, Sequence[Any], Array]  # with its operands, and where its result goes
 
 
-def straight(bound: BoundOp | None, views: Sequence[Array]) -> Straight | None:
-    """One function of NumPy's, its operands and where its result goes, where that is all of an op on whole views."""
+def ufunc_call(bound: BoundOp | None, views: Sequence[Array]) -> UfuncCall | None:
+    """The one call of NumPy's that is all of an op on whole views, where it is one."""
     if bound is None or bound.op.out.view == ACC or any(arg.view == ACC for arg in bound.op.args):
         return None
     op, target = bound.op, views[bound.op.out.view]
