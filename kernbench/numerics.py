@@ -1,6 +1,7 @@
 """The MATH micro-op table: name, operands, cost class, NumPy function; and the GEMM product.
 
-Constant folding, PE_CPU's scalar instructions and data mode all call `evaluate` here, so they cannot differ.
+Constant folding, PE_CPU's scalar instructions and data mode all call the functions of this table, so they cannot
+differ; what data mode does with one call of NumPy's (`as_ufunc`) has the same bits.
 Knows nothing of blocks' places, of time, or of recipes.
 
 Floats compute in fp32 (fp64 if any operand or the result is fp64) and round once to the result type, nearest even;

@@ -19,7 +19,7 @@ from kernbench.dtypes import ALL, BY_NAME, DType, bf16, cast, compute_dtype, fp8
 
 from kernbench.dtypes import i1, i8, i16, i32, i64, reinterpret, truncated, u8, u32, u64  # isort: skip
 from kernbench.micro_op_check import type_problems
-from kernbench.numerics import MICRO_OPS, accumulator_dtype, evaluate, evaluate_scalar, gemm, wrap
+from kernbench.numerics import MICRO_OPS, accumulator_dtype, as_ufunc, evaluate, evaluate_scalar, gemm, quiet, wrap
 from tests.micro_op_references import (
     BINARY_FLOATS,
     BITS,
@@ -626,6 +626,48 @@ def test_immediates_take_the_type_they_meet() -> None:
     assert [0.5] == evaluate("div", [np.array([1], np.int32), 2], fp32).tolist()
 
 
+# --------------------------------------------------------------------------- single functions of NumPy's
+
+
+ONE = np.ones(1, np.float32)
+UFUNCS = [name for name, op in MICRO_OPS.items() if op.arity and as_ufunc(name, [ONE] * op.arity, ONE) is not None]
+
+
+def test_the_usual_ops_are_single_functions_of_numpys() -> None:
+    assert {"abs", "add", "div", "exp", "max_elem", "mul", "neg", "sub"} <= set(UFUNCS)
+
+
+@pytest.mark.parametrize("second", [None, 1.5, np.float32(0.1)], ids=["a block", "an immediate", "a register"])
+@pytest.mark.parametrize("name", UFUNCS)
+def test_a_single_function_of_numpys_gives_the_bits_of_evaluate(name: str, second: Number) -> None:
+    arity = MICRO_OPS[name].arity
+    first, *others = np.array(operand_sets(fp32, arity), np.float32).T
+    args = [first, *(other if second is None else second for other in others)]
+    target = np.zeros_like(first)
+
+    found = as_ufunc(name, args, target)
+
+    assert found is not None
+    ufunc, operands = found
+    with quiet():
+        ufunc(*operands, out=target)
+    assert evaluate(name, args, fp32).tobytes() == target.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("args", "target"),
+    [
+        ([ONE, ONE], np.ones(1, np.float16)),  # the result is rounded
+        ([ONE, np.ones(1, np.float16)], ONE),  # an operand is widened
+        ([ONE, 1], ONE),  # an integer takes the type that it meets
+        ([ONE, ONE], np.ones((1, 1), np.float32)),  # the result has fewer axes
+        ([1.0, 2.0], ONE),  # nothing is in fp32
+    ],
+)
+def test_what_takes_more_than_one_function_is_none(args: list[Any], target: np.ndarray) -> None:
+    assert as_ufunc("add", args, target) is None
+
+
 # --------------------------------------------------------------------------- products
 
 
@@ -669,7 +711,7 @@ def test_of_two_float_types_the_wider_is_rounded_to_the_narrower() -> None:
     assert np.float32 == gemm(one.astype(np.float64), one).dtype
 
 
-def test_products_keep_nans_and_infinities_silently() -> None:
+def test_products_keep_nans_and_infinities() -> None:
     a = np.array([[math.inf, 1.0], [math.nan, 1.0], [1.0, 1.0]], np.float32)
 
     found = gemm(a, np.array([[1.0], [0.0]], np.float32)).ravel()
