@@ -1,19 +1,16 @@
 """Fast-forward of a PE that does the same again and again, as the trips of a loop and the programs of a launch do.
 
-Where a PE hands a command over, all that its future depends on is: the commands under way and how far each is, what
-its engines and the network are at, the events that are left to happen, and the program. Times counted from that
-instant and commands from that one, this is its state. Where a state comes back, what lies between is a lap. As long
-as the program goes the lap's way with commands of the lap's likeness and conflicts, the PE does what it did: so the
-scout makes the lap's commands, the bytes are moved and the values computed in the lap's order, the records are noted
-again, and time skips. Everything under way then stands as before, with later commands' loads.
+Where a state (`pe_state.py`) comes back, what lies between is a lap. As long as the program goes the lap's way with
+commands of the lap's likeness and conflicts, the PE does what it did: so the scout makes the lap's commands, the bytes
+are moved and the values computed in the lap's order, the records are noted again, and time skips. Everything under way
+then stands as before, with later commands' loads.
 
-A PE alone is what can be foreseen, so nothing is skipped where another runs, or anything else is under way.
-Knows what has a state and what can be skipped. Does not know what a command does, nor what a state says.
+Knows what can be skipped. Does not know what a command does, nor what a state says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -22,7 +19,7 @@ from numpy.typing import NDArray
 
 from kernbench.sim.clock import Clock
 from kernbench.sim.dma_command import DmaCommand
-from kernbench.sim.engines.pe_dma import Channel, Transfer
+from kernbench.sim.engines.pe_dma import Transfer
 from kernbench.sim.engines.server import InOrderServer
 from kernbench.sim.network import Network
 from kernbench.sim.op_log import LogMark, OpLog
@@ -42,8 +39,9 @@ from kernbench.sim.pe_code import (
 )
 from kernbench.sim.pe_command import Command, RepeatedCommand
 from kernbench.sim.pe_issue import DispatchStep
+from kernbench.sim.pe_state import PeState, State
 from kernbench.sim.scout import Scout
-from kernbench.sim.streams import Flow, FlowClass
+from kernbench.sim.streams import FlowClass
 from kernbench.sim.tape import Conflict, Likeness, Step, conflict_in_hbm
 
 if TYPE_CHECKING:
@@ -123,8 +121,9 @@ class Laps:
         self._channels = (parts.dma.read, parts.dma.write)
         self._gemm = parts.gemm
         self._servers: tuple[InOrderServer, ...] = (parts.gemm, parts.store, parts.math)
-        self._seen: dict[Any, _Mark] = {}
-        self._laps: dict[Any, dict[tuple[int, ...], _Lap | None]] = {}  # by state and the way that the program went
+        self._state = PeState(cpu, clock, network)
+        self._seen: dict[State, _Mark] = {}
+        self._laps: dict[State, dict[tuple[int, ...], _Lap | None]] = {}  # by state and the way that the program went
         self._misses = 0
         self._tape.runs = True
 
@@ -138,7 +137,7 @@ class Laps:
         self._cpu.may_repeat = False
         if not self._tape.runs:
             return command
-        state = self._state(command, after)
+        state = self._state.at(command, after)
         if state is None:
             self._miss()
             return command
@@ -175,59 +174,6 @@ class Laps:
         if self._misses > _MAX_MISSES:
             self._seen.clear()
             self._tape.stop()
-
-    # ----------------------------------------------------------------- states
-
-    def _state(self, command: Command, after: int) -> tuple[Any, ...] | None:
-        """None where anything but this PE is at work."""
-        cpu, now, cmd = self._cpu, self._clock.now, command.origin.cmd
-        if not cpu.runs_alone or not isinstance(command, RepeatedCommand):
-            return None
-        named = self._namer(cmd)
-        states = (
-            cpu.scheduler.state(now, cmd),
-            *(channel.state(now, cmd) for channel in self._channels),
-            *(server.state(now) for server in self._servers),
-            self._network.state(now, named),
-            self._calls(now, cmd, named),
-        )
-        return None if None in states else (after, command.likeness, states)
-
-    def _namer(self, cmd: int) -> Callable[[Flow], Any]:
-        channels = self._channels
-
-        def named(flow: Flow) -> Any:
-            """Which of this PE's flows it is; None for another's."""
-            owner = getattr(flow.done, "__self__", None)
-            if owner is not channels[0] and owner is not channels[1]:
-                return None
-            _, number, tile, stage = flow.key
-            return owner is channels[0], number - cmd, tile, stage
-
-        return named
-
-    def _calls(self, now: int, cmd: int, named: Callable[[Flow], Any]) -> tuple[Any, ...] | None:
-        """What is left to happen."""
-        calls = self._clock.calls()
-        if calls is None:
-            return None
-        found: list[tuple[Any, ...]] = []
-        for t_ps, fn, args in calls:
-            owner = getattr(fn, "__self__", None)
-            name: Any
-            if isinstance(owner, RepeatedCommand) and owner in self._cpu.scheduler.live:
-                name = owner.origin.cmd - cmd, args
-            elif owner is self._network:
-                name = [named(arg) for arg in args if isinstance(arg, Flow) and arg.is_alone]  # others are off it
-                if None in name:
-                    return None
-                name = tuple(name)
-            elif isinstance(owner, Channel) and owner in self._channels and not args:
-                name = owner.direction
-            else:
-                return None
-            found.append((t_ps - now, fn.__name__, name))
-        return tuple(found)
 
     # ----------------------------------------------------------------- laps
 
