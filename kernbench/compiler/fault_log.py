@@ -73,5 +73,5 @@ class FaultLog:
 
     def _located(self, fault: Fault) -> Diagnostic:
         diagnostic = fault.diagnostic
-        called = (*diagnostic.secondary, *self.imports.calls(fault.calls))
+        called = (*diagnostic.secondary, *self.imports.call_labels(fault.calls))
         return self.imports.shown(replace(diagnostic, secondary=called))

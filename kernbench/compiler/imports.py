@@ -140,9 +140,9 @@ class Imports:
 
     def labels(self, span: Span, text: str = "") -> tuple[Label, ...]:
         """A label, and one for each of the calls of helpers that lead to its place."""
-        return (self.label(span, text), *self.calls(span.calls))
+        return (self.label(span, text), *self.call_labels(span.calls))
 
-    def calls(self, calls: tuple[Span, ...]) -> tuple[Label, ...]:
+    def call_labels(self, calls: tuple[Span, ...]) -> tuple[Label, ...]:
         return tuple(self.label(call, "called from here") for call in calls[:_MAX_CALLS_SHOWN])
 
     def shown(self, diagnostic: Diagnostic) -> Diagnostic:
