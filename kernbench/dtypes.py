@@ -125,7 +125,8 @@ def cast(values: Any, to: DType) -> Any:
 
     float → float and int → float round once, to nearest even. fp8 saturates: fp8e4nv at ±448 (it has no infinity),
     finite values in fp8e5 at ±57344; fp16, bf16 and fp32 overflow to infinity, as in Triton. float → int truncates
-    towards zero; out-of-range values, which Triton leaves undefined, clamp, and NaN is 0. int → int wraps.
+    towards zero, to 8 and 16 bits by way of int32, as processors without such a conversion do; what does not fit
+    int32 or a wider type, which Triton leaves undefined, clamps, and NaN is 0. int → int wraps.
     anything → i1 is `!= 0`.
     """
     array = np.asarray(values)
@@ -137,7 +138,7 @@ def cast(values: Any, to: DType) -> Any:
     if to.is_float:
         return _to_float(array, to, source_float)
     if source_float:
-        return _float_to_int(array, to)
+        return _float_to_int(array, to) if to.bits >= 32 else _float_to_int(array, i32).astype(to.numpy)
     return array.astype(to.numpy)
 
 
