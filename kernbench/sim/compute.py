@@ -180,10 +180,6 @@ def run_op(
     """Evaluate one op. Gives the new accumulator where the op writes that, else None."""
     op = bound.op
     values = [_value(arg, scalar, views, tile, acc) for arg, scalar in zip(op.args, bound.scalars, strict=True)]
-    if tile is None and op.out.view != ACC and (found := numerics.as_ufunc(op.kind, values, views[op.out.view])):
-        ufunc, operands = found
-        ufunc(*operands, out=views[op.out.view])
-        return None
     result = numerics.evaluate_quietly(op.kind, values, op.dtype, bound.extra)
     if op.out.view == ACC:
         assert acc is not None

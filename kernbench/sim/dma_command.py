@@ -142,7 +142,7 @@ class DmaCommand(RepeatedCommand):
     """One plain DMA under way."""
 
     __slots__ = (
-        "_addresses", "_buffer", "_completion", "_form", "_left", "_parts", "_resolved", "_source", "late",
+        "_addresses", "_buffer", "_completion", "_form", "_left", "_parts", "_resolved", "late",
         "moves_values", "other", "strides",
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ class DmaCommand(RepeatedCommand):
         form, parts = self._form, self._resolved.parts
         self._left = max(1, len(parts))
         for stage, part in enumerate(parts or (None,)):
-            channel.submit(Transfer(self.origin, -1, stage, part, self._drained, form.name_id, form.params_id))
+            channel.submit(Transfer(self.origin, -1, stage, part, self._drained, form.name_id, form.params_id, self))
 
     def _find_late(self, registers: Registers, windows: Windows) -> None:
         """Read index and mask from TCM: everything that writes them is complete."""

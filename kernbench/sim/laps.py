@@ -320,7 +320,7 @@ def _promise(lap: _Lap) -> tuple[int, int]:
 
 def _renew(transfer: Transfer) -> None:
     """Let a transfer be of what its command works on now."""
-    command = getattr(transfer.done, "__self__", None)
+    command = transfer.tag
     assert isinstance(command, DmaCommand)
     transfer.origin, transfer.part = command.origin, command.part(transfer.stage)
 

@@ -66,7 +66,7 @@ class PeCpu:
     __slots__ = (
         "__weakref__", "_aborted", "_blocked", "_clock", "_code", "_context", "_cycle_ps", "_done", "_epoch",
         "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_laps", "_log", "_pending", "_scalar_count",
-        "_scalar_src", "_scalar_start", "_services", "_start_ps", "_stopped", "_ways", "busy_ps", "commands",
+        "_scalar_src", "_scalar_start", "_services", "_stopped", "_ways", "busy_ps", "commands",
         "exec_start_ps", "may_repeat", "number", "parts", "program", "registers", "request", "rings", "scheduler",
         "time_ps", "topology_index", "turn", "turns", "windows",
     )  # fmt: skip
