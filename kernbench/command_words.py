@@ -42,7 +42,7 @@ from kernbench.commands import (
     TensorHandle,
     evaluate,
 )
-from kernbench.numerics import MICRO_OPS
+from kernbench.micro_ops import MICRO_OPS
 
 Dma = DmaRead | DmaWrite | Gather | Scatter | Atomic
 Message = Send | Recv

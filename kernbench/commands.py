@@ -193,12 +193,12 @@ class OpSpec:
     `acc_dtype`. `out` is written once, after the OUTPUT_TILE ops. A tile of it goes to TCM or HBM by its space.
     MATH: operands `src`, or `src_a`, `src_b`, `src_c`, or the names that the micro-op's table entry gives. A
     scalar operand stands in `extra` under the same name (a number or `Reg`). `extra` also has `axis` of a
-    reduction, `bcast_axis`, and what else `numerics.py` says for the kind. A tile epilogue op reads and writes
+    reduction, `bcast_axis`, and what else `micro_ops.py` says for the kind. A tile epilogue op reads and writes
     handles of the whole output's shape (or of a row, a column or one element of it, broadcast by strides), which
     PE_SCHEDULER cuts to the tile; the accumulator is the handle `acc`.
     """
 
-    kind: str  # "gemm" or a micro-op of numerics.py
+    kind: str  # "gemm" or a micro-op of micro_ops.py
     scope: Scope
     operands: dict[str, TensorHandle]
     extra: dict[str, Any] = field(default_factory=dict)
@@ -324,7 +324,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class ScalarOp:
-    """A scalar instruction of PE_CPU: a micro-op of numerics.py on registers and immediates, result in `dtype`.
+    """A scalar instruction of PE_CPU: a micro-op of micro_ops.py on registers and immediates, result in `dtype`.
 
     `arg_dtypes` are the types in which the arguments are read.
     """

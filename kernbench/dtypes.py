@@ -200,6 +200,14 @@ def _float_to_int(array: Any, to: DType) -> Any:
     return np.where(clipped >= float(high), np.array(high, to.numpy), result).astype(to.numpy)
 
 
+def wrap(value: int, dtype: DType) -> int:
+    """An integer brought into the range of `dtype` by dropping high bits; i1 is `!= 0`."""
+    if dtype.kind == "bool":
+        return int(value != 0)
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if dtype.kind == "int" and value >> (dtype.bits - 1) else value
+
+
 def reinterpret(values: Any, to: DType) -> Any:
     """The same bits read as another type of equal size; to and from i1 the values, as a bool has one bit."""
     array = np.asarray(values)

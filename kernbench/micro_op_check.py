@@ -14,7 +14,7 @@ import numpy as np
 from kernbench import numerics
 from kernbench.commands import OpSpec
 from kernbench.dtypes import DType
-from kernbench.numerics import MICRO_OPS, MicroOp
+from kernbench.micro_ops import MICRO_OPS, MicroOp
 
 MAX_ELEMENTS = 1 << 24  # of a block; more would not fit in any TCM, but as the same element again and again
 Problems = Iterator[str]

@@ -52,7 +52,7 @@ from kernbench.micro_op_check import (
     tile_shape_problems,
     type_problems,
 )
-from kernbench.numerics import MICRO_OPS, MicroOp
+from kernbench.micro_ops import MICRO_OPS, MicroOp
 
 MAX_STRIDE = 1 << 40  # of a block in TCM, in elements
 MAX_SLOTS = 1 << 12  # of a ring

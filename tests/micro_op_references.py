@@ -1,6 +1,6 @@
 """What every micro-op gives for single numbers, from Python's integers, its floats and its `math` module.
 
-Written beside the table in `kernbench.numerics`, not from it. Floats are Python floats, so fp64; a caller rounds them
+Written beside the table in `kernbench.micro_ops`, not from it. Floats are Python floats, so fp64; a caller rounds them
 to the type in which PE_MATH computes, and then to the result's. (For sums, products, quotients and roots of fp32
 numbers, rounding the fp64 result gives what rounding the exact one gives.)
 """

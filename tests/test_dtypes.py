@@ -37,8 +37,8 @@ from kernbench.dtypes import (
     u8,
     u32,
     u64,
+    wrap,
 )
-from kernbench.numerics import wrap
 from tests.rounding import FORMATS, nearest, same, towards_zero, wrapped
 
 FLOATS = tuple(dtype for dtype in ALL if dtype.is_float)

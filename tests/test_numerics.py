@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from kernbench.dtypes import ALL, BY_NAME, DType, bf16, cast, compute_dtype, fp8e4nv, fp16, fp32, fp64
 
 from kernbench.dtypes import i1, i8, i16, i32, i64, reinterpret, truncated, u8, u32, u64  # isort: skip
+from kernbench.dtypes import wrap
 from kernbench.micro_op_check import type_problems
-from kernbench.numerics import MICRO_OPS, accumulator_dtype, as_ufunc, evaluate, evaluate_scalar, gemm, quiet, wrap
+from kernbench.micro_ops import MICRO_OPS
+from kernbench.numerics import accumulator_dtype, as_ufunc, evaluate, evaluate_scalar, gemm, quiet
 from tests.micro_op_references import (
     BINARY_FLOATS,
     BITS,

@@ -35,7 +35,8 @@ from kernbench.commands import (
     contiguous_strides,
 )
 from kernbench.dtypes import DType, bf16, fp32, i1, i32, i64
-from kernbench.numerics import MICRO_OPS, evaluate
+from kernbench.micro_ops import MICRO_OPS
+from kernbench.numerics import evaluate
 from kernbench.program_check import problems
 from tests.language.running import kernel
 

@@ -47,7 +47,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _micro_ops() -> Rows:
-    from kernbench.numerics import MICRO_OPS
+    from kernbench.micro_ops import MICRO_OPS
 
     return [
         {"name": op.name, "operands": list(op.operands), "cost": op.cost, "doc": op.doc} for op in MICRO_OPS.values()

@@ -17,7 +17,7 @@ from kernbench.compiler.faults import fault
 from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor
 from kernbench.compiler.residual import BlockRef, CompositeEntry, CompositeOperand, HbmRef, Place
 from kernbench.dtypes import DType, fp32, i1, i32, promote
-from kernbench.numerics import MICRO_OPS, MicroOp
+from kernbench.micro_ops import MICRO_OPS, MicroOp
 from kernbench.program_check import type_problem
 
 Shape = tuple[int, ...]

@@ -27,7 +27,8 @@ from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor, kno
 from kernbench.compiler.residual import BlockRef, CompositeCall, CompositeEntry, CompositeOperand, HbmRef, Place
 from kernbench.diagnostics import did_you_mean
 from kernbench.dtypes import DType, fp32
-from kernbench.numerics import MICRO_OPS, MicroOp, accumulator_dtype
+from kernbench.micro_ops import MICRO_OPS, MicroOp
+from kernbench.numerics import accumulator_dtype
 
 if TYPE_CHECKING:
     from kernbench.compiler.tl_context import TLContext

@@ -40,8 +40,8 @@ from kernbench.compiler.values import (
     operand_of,
     type_text,
 )
-from kernbench.dtypes import DType, fp32, fp64, i1, i32, i64, u32, u64
-from kernbench.numerics import evaluate_scalar, wrap
+from kernbench.dtypes import DType, fp32, fp64, i1, i32, i64, u32, u64, wrap
+from kernbench.numerics import evaluate_scalar
 
 READ_IT = "read what it points to with tl.load"  # where a pointer stands for the value that is meant
 

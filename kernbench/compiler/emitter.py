@@ -13,8 +13,8 @@ from typing import TypeVar
 from kernbench.commands import Affine, Int, Operand, Reg, ScalarOp, Special, affine, parts, scale
 from kernbench.compiler.residual import BlockRef, Instr, Place
 from kernbench.compiler.values import Block, Scalar, Shape, Value, int_of, operand_of
-from kernbench.dtypes import DType, i32, i64
-from kernbench.numerics import evaluate_scalar, wrap
+from kernbench.dtypes import DType, i32, i64, wrap
+from kernbench.numerics import evaluate_scalar
 
 T = TypeVar("T")
 _MAX_EXACT = 1 << 96  # of a coefficient; beyond it no address is meant, and doubling would go on without end

@@ -24,7 +24,7 @@ from kernbench.commands import (
 from kernbench.compiler.liveness import steps
 from kernbench.compiler.static_slice import registers_of
 from kernbench.diagnostics import Span
-from kernbench.numerics import MICRO_OPS
+from kernbench.micro_ops import MICRO_OPS
 
 MAX_OPS = 16  # of a fused composite: what one command of the queue may hold
 LOOK_AHEAD = 12  # nodes in which the op that joins two chains must come

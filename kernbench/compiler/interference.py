@@ -29,7 +29,7 @@ from kernbench.compiler.residual import (
     WhileRegion,
 )
 from kernbench.dtypes import DType
-from kernbench.numerics import MICRO_OPS
+from kernbench.micro_ops import MICRO_OPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kernbench.compiler.recipes import EngineOp, RecipeDescriptor, View
 from kernbench.compiler.residual import Place
 from kernbench.diagnostics import did_you_mean
 from kernbench.dtypes import BY_NAME, DType
-from kernbench.numerics import MICRO_OPS
+from kernbench.micro_ops import MICRO_OPS
 
 if TYPE_CHECKING:
     from kernbench.compiler.tl_context import TLContext

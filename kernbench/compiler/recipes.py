@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kernbench.commands import Scope
-from kernbench.numerics import GENERATORS, MICRO_OPS
+from kernbench.micro_ops import GENERATORS, MICRO_OPS
 
 Shape = tuple[int, ...]
 Dims = Mapping[str, int]  # extents by the letters of `RecipeDescriptor.dims`

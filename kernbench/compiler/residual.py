@@ -46,7 +46,7 @@ BlockOperand = BlockRef | Operand  # a block, a register, or a literal
 
 @dataclass(frozen=True, slots=True)
 class BlockOp:
-    """result = a MATH micro-op of numerics.py, elementwise with broadcasting by shape, or a reduction (`axis`).
+    """result = a MATH micro-op of micro_ops.py, elementwise with broadcasting by shape, or a reduction (`axis`).
 
     `args` in the order of the micro-op's operand names. `attrs`: what the micro-op's table entry says (axis, …).
     """

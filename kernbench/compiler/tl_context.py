@@ -63,7 +63,8 @@ from kernbench.compiler.residual import (
 )
 from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, i64
-from kernbench.numerics import MICRO_OPS, accumulator_dtype
+from kernbench.micro_ops import MICRO_OPS
+from kernbench.numerics import accumulator_dtype
 
 
 class TLContext:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kernbench import numerics
 from kernbench.commands import Affine, AxisIndex, IndexExpr, IndexOp, Int, Reg
-from kernbench.dtypes import i64
+from kernbench.dtypes import i64, wrap
 from kernbench.sim.bounds import Axis
 from kernbench.sim.faults import DeviceFault
 from kernbench.sim.windows import Pieces, Window, Windows
@@ -340,7 +340,7 @@ def evaluate_index(expr: IndexExpr, rank: int, shape: Sequence[int], registers: 
 
 
 def _of_64_bits(exact: int) -> Any:
-    return np.asarray(numerics.wrap(exact, i64), np.int64)
+    return np.asarray(wrap(exact, i64), np.int64)
 
 
 def element_offsets(strides: Sequence[int], shape: Sequence[int], rest: Any, index: Any) -> Ints:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from kernbench.commands import CompositeTemplate, IndexOp, OpSpec, Reg, TensorHandle, operand_registers
 from kernbench.dtypes import DType
-from kernbench.numerics import MICRO_OPS, accumulator_dtype
+from kernbench.micro_ops import MICRO_OPS
+from kernbench.numerics import accumulator_dtype
 from kernbench.sim.access_eval import BoxForm, affine_ints, index_registers
 from kernbench.sim.compute import BoundOp, ValueOp, bind, make_value_op
 from kernbench.sim.dma_command import checked_range

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from kernbench import numerics
 from kernbench.commands import Affine, Operand, OpSpec, Reg, TensorHandle
-from kernbench.dtypes import DType, cast, compute_dtype
+from kernbench.dtypes import DType, cast, compute_dtype, wrap
+from kernbench.micro_ops import MICRO_OPS
 from kernbench.sim.access_eval import affine_ints, evaluate_index
 from kernbench.sim.plan import Along, tile_axes
 from kernbench.sim.registers import Read, Registers, reader
@@ -71,8 +72,8 @@ def make_value_op(
 ) -> ValueOp:
     """`views` numbers the TCM handles of the composite; `dtypes` are those of the registers; `output` is m by n."""
     places = _Places(op, views, output)
-    args = tuple(_arg(op, name, places, dtypes) for name in numerics.MICRO_OPS[op.kind].operands)
-    attributes = {key: op.extra[key] for key in numerics.MICRO_OPS[op.kind].attributes if key in op.extra}
+    args = tuple(_arg(op, name, places, dtypes) for name in MICRO_OPS[op.kind].operands)
+    attributes = {key: op.extra[key] for key in MICRO_OPS[op.kind].attributes if key in op.extra}
     if op.out is None:
         return ValueOp(op.kind, args, Arg(ACC), accumulator, (), attributes)
     return ValueOp(op.kind, args, places.arg(op.out), op.out.dtype, op.out.shape, attributes)
@@ -109,7 +110,7 @@ def _scalar_reader(operand: Operand, dtypes: Sequence[DType]) -> Read:
     if dtype.is_float:
         return lambda registers: cast(np.float64(read(registers)), dtype)
     wide = np.int64 if dtype.kind == "int" else np.uint64
-    return lambda registers: cast(np.asarray(numerics.wrap(int(read(registers)), dtype), wide), dtype)
+    return lambda registers: cast(np.asarray(wrap(int(read(registers)), dtype), wide), dtype)
 
 
 def bind(op: ValueOp, registers: Registers) -> BoundOp:

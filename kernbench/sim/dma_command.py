@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernbench.commands import Affine, Atomic, DmaRead, DmaWrite, Gather, Operand, Reg, Scatter, TensorHandle
-from kernbench.dtypes import DType, cast, i64, u64
-from kernbench.numerics import wrap
+from kernbench.dtypes import DType, cast, i64, u64, wrap
 from kernbench.sim import part_io
 from kernbench.sim.access_eval import Part, affine_ints, place_number, whole_window
 from kernbench.sim.access_form import AccessForm, Resolved

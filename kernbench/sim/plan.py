@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from kernbench import numerics
 from kernbench.commands import CompositeTemplate, OpSpec, Scope, TensorHandle
 from kernbench.dtypes import DType
+from kernbench.micro_ops import MICRO_OPS
 from kernbench.sim.topology_schema import PeGemmSpec, PeSpec, ns_to_ps
 
 StageKind = Literal["dma_read", "fetch", "gemm", "math", "store", "dma_write"]
@@ -185,7 +185,7 @@ def math_stage(index: int, op: OpSpec, tile: tuple[int, int] | None, spec: PeSpe
     """Cost of an op on its whole operands, or on a tile of `tile` rows and columns of the output."""
     handles = [*op.operands.values(), *([op.out] if op.out is not None else [])]
     count = _elements(op, handles, tile)
-    cost = numerics.MICRO_OPS[op.kind].cost
+    cost = MICRO_OPS[op.kind].cost
     params = spec.pe_math
     cycles = params.startup_cycles + -(-count // params.lanes) * params.cycles.get(cost, 1)
     duration = max(1, spec.cycles_to_ps(cycles) + ns_to_ps(params.overhead_ns))

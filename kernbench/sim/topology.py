@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from kernbench.data_files import data_dir
 from kernbench.diagnostics import EXIT_INPUT, EXIT_USAGE, Diagnostic, KernBenchError, Sink, did_you_mean
-from kernbench.numerics import CostClass
+from kernbench.micro_ops import CostClass
 from kernbench.sim.path_check import check_paths
 from kernbench.sim.topology_build import STEP, Builder, edge_distance_mm
 from kernbench.sim.topology_graph import TopologyGraph

@@ -42,6 +42,7 @@ from kernbench.commands import (
     evaluate,
 )
 from kernbench.dtypes import cast
+from kernbench.micro_ops import MICRO_OPS
 
 
 class Leave(Exception):
@@ -264,7 +265,7 @@ class Machine:
 
     def math(self, op: OpSpec) -> None:
         assert op.out is not None
-        micro = numerics.MICRO_OPS[op.kind]
+        micro = MICRO_OPS[op.kind]
         extra = {name: self.attribute(op, name, value) for name, value in op.extra.items() if name in micro.attributes}
         if not micro.operands:
             values = micro.function({**extra, "shape": op.out.shape})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernbench.commands import CompositeTemplate, Program, walk
 from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor, written_operands
 from kernbench.dtypes import BY_NAME, from_numpy
-from kernbench.numerics import MICRO_OPS
+from kernbench.micro_ops import MICRO_OPS
 from tests.compiler.kernels import compiled, run_program, signature_of
 
 NAMES = sorted(RECIPE_DESCRIPTORS)

@@ -13,7 +13,7 @@ from typing import Any
 from kernbench.binary import encode
 from kernbench.commands import KernelBinary, Program, Scope
 from kernbench.dtypes import ALL, DType
-from kernbench.numerics import MICRO_OPS
+from kernbench.micro_ops import MICRO_OPS
 
 Path = tuple[Any, ...]
 NUMBERS = (0, 1, -1, 2, 3, 7, 64, 1 << 20, 1 << 31, -(1 << 31), 1 << 47, 1 << 63, 1 << 100)

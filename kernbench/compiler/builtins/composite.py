@@ -35,7 +35,8 @@ from kernbench.compiler.values import (
     type_text,
 )
 from kernbench.diagnostics import did_you_mean
-from kernbench.numerics import MICRO_OPS, accumulator_dtype
+from kernbench.micro_ops import MICRO_OPS
+from kernbench.numerics import accumulator_dtype
 
 GEMM = "gemm"
 _ATTRIBUTES = ("axis", "bcast_axis")  # numbers that say how an op works, and are no operands

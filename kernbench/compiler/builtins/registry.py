@@ -27,7 +27,7 @@ from kernbench.compiler.values import (
 )
 from kernbench.diagnostics import nearest
 from kernbench.dtypes import BY_NAME, DType
-from kernbench.numerics import MICRO_OPS
+from kernbench.micro_ops import MICRO_OPS
 
 if TYPE_CHECKING:
     from kernbench.compiler.builder import Builder
