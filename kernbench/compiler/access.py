@@ -18,7 +18,6 @@ from kernbench.compiler.residual import (
     BlockRef,
     LoadBlock,
     LoadScalar,
-    Place,
     StoreBlock,
     StoreScalar,
 )
@@ -40,10 +39,11 @@ from kernbench.compiler.values import (
     shape_text,
     type_text,
 )
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType
 
 
-def load(emitter: Emitter, pointer: Value, mask: Value, other: Value, at: Place) -> Value:
+def load(emitter: Emitter, pointer: Value, mask: Value, other: Value, at: Span) -> Value:
     if mask == NONE and other != NONE:
         raise fault("E_CALL_ARGUMENTS", "`other` of tl.load without a `mask` is never used", at, help="give a mask")
     match pointer:
@@ -57,7 +57,7 @@ def load(emitter: Emitter, pointer: Value, mask: Value, other: Value, at: Place)
             raise pointer_expected("tl.load", pointer, at)
 
 
-def store(emitter: Emitter, pointer: Value, value: Value, mask: Value, at: Place) -> None:
+def store(emitter: Emitter, pointer: Value, value: Value, mask: Value, at: Span) -> None:
     match pointer:
         case Pointer():
             _store_scalar(emitter, pointer, value, mask, at)
@@ -67,7 +67,7 @@ def store(emitter: Emitter, pointer: Value, value: Value, mask: Value, at: Place
             raise pointer_expected("tl.store", pointer, at)
 
 
-def pointer_expected(function: str, value: Value, at: Place) -> Fault:
+def pointer_expected(function: str, value: Value, at: Span) -> Fault:
     return fault(
         "E_POINTER_EXPECTED",
         f"{function} needs a pointer, {type_text(value)} is given",
@@ -80,7 +80,7 @@ def pointer_expected(function: str, value: Value, at: Place) -> Fault:
 # --------------------------------------------------------------------------- blocks
 
 
-def _load_ref(emitter: Emitter, pointer: HbmRefValue, mask: Value, at: Place) -> Value:
+def _load_ref(emitter: Emitter, pointer: HbmRefValue, mask: Value, at: Span) -> Value:
     if mask != NONE:
         raise fault("E_CALL_ARGUMENTS", "tl.load of a tl.ref takes no mask", at, help="load through pointers")
     ref = pointer.ref
@@ -89,7 +89,7 @@ def _load_ref(emitter: Emitter, pointer: HbmRefValue, mask: Value, at: Place) ->
     return Block(result)
 
 
-def _load_block(emitter: Emitter, pointer: PtrBlock, mask: Value, other: Value, at: Place) -> Value:
+def _load_block(emitter: Emitter, pointer: PtrBlock, mask: Value, other: Value, at: Span) -> Value:
     shape = broadcast_shapes(at, pointer, mask, other)
     block = as_pointers(emitter, pointer, shape, at)
     lanes = _lanes(emitter, mask, shape, at)
@@ -102,7 +102,7 @@ def _load_block(emitter: Emitter, pointer: PtrBlock, mask: Value, other: Value, 
     return Block(result)
 
 
-def _other(emitter: Emitter, other: Value, element: DType, shape: Shape, at: Place) -> BlockOperand | None:
+def _other(emitter: Emitter, other: Value, element: DType, shape: Shape, at: Span) -> BlockOperand | None:
     """What masked lanes hold, cast to the pointee; None is 0."""
     if other == NONE:
         return None
@@ -112,19 +112,19 @@ def _other(emitter: Emitter, other: Value, element: DType, shape: Shape, at: Pla
     return emitter.data(scalar_of(emitter, value, at), at)
 
 
-def _all_other(emitter: Emitter, fallback: BlockOperand | None, element: DType, shape: Shape, at: Place) -> BlockRef:
+def _all_other(emitter: Emitter, fallback: BlockOperand | None, element: DType, shape: Shape, at: Span) -> BlockRef:
     if isinstance(fallback, BlockRef):
         return fallback
     zero: Operand = 0.0 if element.is_float else 0
     return fill(emitter, zero if fallback is None else fallback, element, shape, at)
 
 
-def _lanes(emitter: Emitter, mask: Value, shape: Shape, at: Place) -> MaskValue:
+def _lanes(emitter: Emitter, mask: Value, shape: Shape, at: Span) -> MaskValue:
     return masks.everything(shape) if mask == NONE else as_mask(emitter, mask, shape, at)
 
 
 def _access(
-    emitter: Emitter, block: PtrBlock, lanes: MaskValue, at: Place
+    emitter: Emitter, block: PtrBlock, lanes: MaskValue, at: Span
 ) -> tuple[Access, BlockRef | None, BlockRef | None]:
     """The access, and the dense blocks of its index and mask, repeated to its shape."""
     shape, offsets = block.shape, block.offsets
@@ -146,7 +146,7 @@ def _access(
     return access, index, dense_lanes
 
 
-def _store_block(emitter: Emitter, pointer: PtrBlock, value: Value, mask: Value, at: Place) -> None:
+def _store_block(emitter: Emitter, pointer: PtrBlock, value: Value, mask: Value, at: Span) -> None:
     shape = broadcast_shapes(at, pointer, value, mask)
     if shape != pointer.shape:
         others = [shape_text(shape_of(v)) for v in (value, mask) if shape_of(v)]
@@ -161,14 +161,14 @@ def _store_block(emitter: Emitter, pointer: PtrBlock, value: Value, mask: Value,
     emitter.emit(StoreBlock(access, source, index, lane_block, at))
 
 
-def element_of(function: str, pointer: Value, at: Place) -> DType:
+def element_of(function: str, pointer: Value, at: Span) -> DType:
     """What a pointer or a block of them points to."""
     if isinstance(pointer, Pointer | PtrBlock):
         return pointer.element
     raise pointer_expected(function, pointer, at)
 
 
-def atomic(emitter: Emitter, kind: str, pointer: Value, value: Value, compare: Value, mask: Value, at: Place) -> Value:
+def atomic(emitter: Emitter, kind: str, pointer: Value, value: Value, compare: Value, mask: Value, at: Span) -> Value:
     """The elements before they were changed. A single pointer is a block of one lane whose result is a scalar."""
     assert isinstance(pointer, Pointer | PtrBlock)
     element = pointer.element
@@ -192,7 +192,7 @@ def atomic(emitter: Emitter, kind: str, pointer: Value, value: Value, compare: V
     return Block(result) if isinstance(pointer, PtrBlock) else reshape(emitter, Block(result), (), at)
 
 
-def _stored(emitter: Emitter, value: Value, element: DType, shape: Shape, at: Place) -> BlockRef:
+def _stored(emitter: Emitter, value: Value, element: DType, shape: Shape, at: Span) -> BlockRef:
     """The value as a block of the pointee's type."""
     converted = cast(emitter, value, element, at)
     if not is_block(converted):
@@ -204,7 +204,7 @@ def _stored(emitter: Emitter, value: Value, element: DType, shape: Shape, at: Pl
 # --------------------------------------------------------------------------- scalars
 
 
-def _load_scalar(emitter: Emitter, pointer: Pointer, mask: Value, other: Value, at: Place) -> Value:
+def _load_scalar(emitter: Emitter, pointer: Pointer, mask: Value, other: Value, at: Span) -> Value:
     for what, value in (("mask", mask), ("other", other)):
         if is_block(value):
             raise block_with_scalar("tl.load", what, value, at)
@@ -220,7 +220,7 @@ def _load_scalar(emitter: Emitter, pointer: Pointer, mask: Value, other: Value, 
     return Scalar(Reg(result), element)
 
 
-def _preds(emitter: Emitter, mask: Value, at: Place) -> tuple[Operand, ...]:
+def _preds(emitter: Emitter, mask: Value, at: Span) -> tuple[Operand, ...]:
     """A scalar mask as the conditions of a scalar transfer: () is always, (False,) never."""
     if mask == NONE:
         return ()
@@ -229,7 +229,7 @@ def _preds(emitter: Emitter, mask: Value, at: Place) -> tuple[Operand, ...]:
     return as_mask(emitter, mask, (), at).preds
 
 
-def _store_scalar(emitter: Emitter, pointer: Pointer, value: Value, mask: Value, at: Place) -> None:
+def _store_scalar(emitter: Emitter, pointer: Pointer, value: Value, mask: Value, at: Span) -> None:
     for what, argument in (("value", value), ("mask", mask)):
         if is_block(argument):
             raise block_with_scalar("tl.store", what, argument, at)
@@ -245,7 +245,7 @@ def _store_scalar(emitter: Emitter, pointer: Pointer, value: Value, mask: Value,
     emitter.emit(StoreScalar(pointer.address, operand, pointer.element, scalar.dtype, preds, at))
 
 
-def block_with_scalar(function: str, what: str, value: Value, at: Place) -> Fault:
+def block_with_scalar(function: str, what: str, value: Value, at: Span) -> Fault:
     return fault(
         "E_SCALAR_EXPECTED",
         f"`{what}` of {function} is {type_text(value)}, but the pointer is a single one",

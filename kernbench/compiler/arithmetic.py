@@ -19,7 +19,7 @@ from kernbench.compiler.conversions import (
     scalar_of,
 )
 from kernbench.compiler.emitter import Emitter, within_bits
-from kernbench.compiler.residual import BlockOp, BlockRef, Place
+from kernbench.compiler.residual import BlockOp, BlockRef
 from kernbench.compiler.shapes import broadcast, broadcast_shapes
 from kernbench.compiler.symbolic import (
     MAX_EXPR_NODES,
@@ -44,13 +44,14 @@ from kernbench.compiler.values import (
     operand_of,
     shape_of,
 )
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, i1
 
 _ON_BITS = {"add": "xor", "sub": "xor", "mul": "and"}  # int1 arithmetic is modulo 2
 
 
 def arithmetic(
-    emitter: Emitter, kind: str, lhs: Value, rhs: Value, dtype: DType, at: Place, out: DType | None = None
+    emitter: Emitter, kind: str, lhs: Value, rhs: Value, dtype: DType, at: Span, out: DType | None = None
 ) -> Value:
     """`lhs kind rhs`, both read in `dtype`, result in `out`; symbolic where that is exact."""
     if dtype is i1 and out is None:
@@ -68,7 +69,7 @@ def arithmetic(
 
 
 def _scalar_arithmetic(
-    emitter: Emitter, kind: str, lhs: Value, rhs: Value, dtype: DType, out: DType, at: Place
+    emitter: Emitter, kind: str, lhs: Value, rhs: Value, dtype: DType, out: DType, at: Span
 ) -> Value:
     if isinstance(lhs, Block) or isinstance(rhs, Block):
         return elementwise(emitter, kind, (lhs, rhs), out, at, reads=dtype)
@@ -78,7 +79,7 @@ def _scalar_arithmetic(
     return Scalar(emitter.scalar_op(kind, (a.operand, b.operand), out, (dtype, dtype), at), out)
 
 
-def _exact_scalar(emitter: Emitter, kind: str, a: Scalar, b: Scalar, dtype: DType, at: Place) -> Scalar:
+def _exact_scalar(emitter: Emitter, kind: str, a: Scalar, b: Scalar, dtype: DType, at: Span) -> Scalar:
     """Sums and products of integers stay exact: as an affine operand, or in a 64-bit register."""
     x, y = int_of(a.operand), int_of(b.operand)
     if kind == "mul":
@@ -90,7 +91,7 @@ def _exact_scalar(emitter: Emitter, kind: str, a: Scalar, b: Scalar, dtype: DTyp
 
 
 def elementwise(
-    emitter: Emitter, kind: str, args: tuple[Value, ...], out: DType, at: Place, reads: DType | None = None
+    emitter: Emitter, kind: str, args: tuple[Value, ...], out: DType, at: Span, reads: DType | None = None
 ) -> Value:
     """A micro-op on data. `reads` is the type it computes in; the condition of a select stays int1."""
     reads = reads or out
@@ -108,7 +109,7 @@ def elementwise(
     return Block(result)
 
 
-def _of_rank(emitter: Emitter, value: Value, rank: int, at: Place) -> Value:
+def _of_rank(emitter: Emitter, value: Value, rank: int, at: Span) -> Value:
     """A block of lower rank gets axes of extent 1 in front; scalars need none."""
     shape = shape_of(value)
     if not shape or len(shape) == rank:
@@ -119,7 +120,7 @@ def _of_rank(emitter: Emitter, value: Value, rank: int, at: Place) -> Value:
 # --------------------------------------------------------------------------- symbolic integers
 
 
-def as_form(emitter: Emitter, value: Value, dtype: DType, shape: tuple[int, ...], at: Place) -> Form:
+def as_form(emitter: Emitter, value: Value, dtype: DType, shape: tuple[int, ...], at: Span) -> Form:
     """An integer value of type `dtype` as a form of `shape`; a dense block becomes its dense part."""
     value = _in_register(emitter, cast(emitter, value, dtype, at), at)
     if isinstance(value, Scalar):
@@ -139,7 +140,7 @@ def _symbolic(
     dtype: DType,
     out: DType | None,
     shape: tuple[int, ...],
-    at: Place,
+    at: Span,
 ) -> Value | None:
     if any(_split(value)[0] for value in (lhs, rhs)):
         lhs, rhs = (_in_register(emitter, value, at) for value in (lhs, rhs))
@@ -159,7 +160,7 @@ def _symbolic(
     return IntBlock(form, dtype)
 
 
-def _in_register(emitter: Emitter, value: Value, at: Place) -> Value:
+def _in_register(emitter: Emitter, value: Value, at: Span) -> Value:
     """A scalar that was left in TCM, in a register: it meets an address."""
     return read_scalar(emitter, value, at) if isinstance(value, Block) and value.shape == () else value
 
@@ -171,7 +172,7 @@ def _stays_symbolic(value: Value) -> bool:
     return isinstance(value, Const | Scalar | IntBlock)
 
 
-def _linear(emitter: Emitter, kind: str, a: Form, b: Form, at: Place) -> Form | None:
+def _linear(emitter: Emitter, kind: str, a: Form, b: Form, at: Span) -> Form | None:
     if kind == "add":
         return add_forms(a, b)
     if kind == "sub":
@@ -184,7 +185,7 @@ def _linear(emitter: Emitter, kind: str, a: Form, b: Form, at: Place) -> Form | 
 
 
 def _with_dense(
-    emitter: Emitter, kind: str, lhs: Value, rhs: Value, dtype: DType, shape: tuple[int, ...], at: Place
+    emitter: Emitter, kind: str, lhs: Value, rhs: Value, dtype: DType, shape: tuple[int, ...], at: Span
 ) -> Value | None:
     """Index arithmetic with a dense part, which stays apart from the symbolic one: `rows[:, None] * n + cols`.
 
@@ -218,7 +219,7 @@ def _split(value: Value) -> tuple[bool, bool]:
 
 
 def _merge_dense(
-    emitter: Emitter, kind: str, a: BlockRef | None, b: BlockRef | None, dtype: DType, at: Place
+    emitter: Emitter, kind: str, a: BlockRef | None, b: BlockRef | None, dtype: DType, at: Span
 ) -> BlockRef | None:
     if b is None:
         return a
@@ -228,7 +229,7 @@ def _merge_dense(
 
 
 def _dense_op(
-    emitter: Emitter, kind: str, a: BlockRef, b: BlockRef | Operand | None, dtype: DType, at: Place
+    emitter: Emitter, kind: str, a: BlockRef, b: BlockRef | Operand | None, dtype: DType, at: Span
 ) -> BlockRef:
     a = cast_ref(emitter, a, dtype, at)
     shape = a.shape
@@ -243,7 +244,7 @@ def _dense_op(
 # --------------------------------------------------------------------------- masks
 
 
-def as_mask(emitter: Emitter, value: Value, shape: tuple[int, ...], at: Place) -> MaskValue:
+def as_mask(emitter: Emitter, value: Value, shape: tuple[int, ...], at: Span) -> MaskValue:
     """A condition of any kind as a mask of `shape`."""
     value = as_condition(emitter, value, at)
     if isinstance(value, Const):
@@ -258,7 +259,7 @@ def as_mask(emitter: Emitter, value: Value, shape: tuple[int, ...], at: Place) -
 
 
 def _mask_algebra(
-    emitter: Emitter, kind: str, lhs: Value, rhs: Value, shape: tuple[int, ...], at: Place
+    emitter: Emitter, kind: str, lhs: Value, rhs: Value, shape: tuple[int, ...], at: Span
 ) -> Value | None:
     if not (isinstance(lhs, MaskValue) or isinstance(rhs, MaskValue)):
         return None
@@ -268,7 +269,7 @@ def _mask_algebra(
     return masks.combine_known(kind, a, b)
 
 
-def invert_mask(emitter: Emitter, value: Value, at: Place) -> Value:
+def invert_mask(emitter: Emitter, value: Value, at: Span) -> Value:
     if isinstance(value, MaskValue) and (known := masks.combine_known("not", value)) is not None:
         return known
     return elementwise(emitter, "not", (value,), i1, at)
@@ -281,7 +282,7 @@ def known_select(
     orelse: Value,
     dtype: DType,
     shape: tuple[int, ...],
-    at: Place,
+    at: Span,
 ) -> Value | None:
     if not (_stays_symbolic(then) and _stays_symbolic(orelse)):
         return None
@@ -295,7 +296,7 @@ def known_select(
     return IntBlock(Form(shape, 0, (0,) * len(shape), expr), dtype)
 
 
-def as_condition(emitter: Emitter, value: Value, at: Place) -> Value:
+def as_condition(emitter: Emitter, value: Value, at: Span) -> Value:
     """The value as int1: `!= 0`."""
     if isinstance(value, Const):
         return Const(bool(value.value))

@@ -16,7 +16,6 @@ from kernbench.compiler.builtins.tiles import DESCRIPTOR_METHODS
 from kernbench.compiler.builtins.types import TYPE_METHODS
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.modules import MODULES, UNSUPPORTED, unsupported
-from kernbench.compiler.residual import Place
 from kernbench.compiler.values import (
     BlockType,
     BoundMethod,
@@ -32,7 +31,7 @@ from kernbench.compiler.values import (
     shape_of,
     type_text,
 )
-from kernbench.diagnostics import did_you_mean
+from kernbench.diagnostics import Span, did_you_mean
 from kernbench.dtypes import DType
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ _METHODS = tuple(
 _HOMES = ("tl", "tl.math")  # where a function is looked for that another module does not have
 
 
-def attribute(builder: Builder, value: Value, name: str, at: Place) -> Value:
+def attribute(builder: Builder, value: Value, name: str, at: Span) -> Value:
     if isinstance(value, ModuleValue):
         return _member(value, name, at)
     if isinstance(value, DTypeValue):
@@ -82,7 +81,7 @@ def attribute(builder: Builder, value: Value, name: str, at: Place) -> Value:
     raise _unknown(value, name, [*_DATA, "T", *_METHODS], at)
 
 
-def _member(module: ModuleValue, name: str, at: Place) -> Value:
+def _member(module: ModuleValue, name: str, at: Span) -> Value:
     members = MODULES[module.name]
     if name in members:
         return members[name]
@@ -101,7 +100,7 @@ def _member(module: ModuleValue, name: str, at: Place) -> Value:
     raise fault("E_UNKNOWN_NAME", f"there is no `{spoken}`", at, help=help)
 
 
-def _unknown(value: Value, name: str, known: list[str], at: Place) -> Fault:
+def _unknown(value: Value, name: str, known: list[str], at: Span) -> Fault:
     help = did_you_mean(name, known, "its attributes")
     return fault("E_UNKNOWN_ATTRIBUTE", f"{type_text(value)} has no attribute `{name}`", at, help=help)
 
@@ -135,7 +134,7 @@ _DATA: dict[str, Callable[[Value], Value]] = {
 # --------------------------------------------------------------------------- block pointers and descriptors
 
 
-def _of_tile(value: TileValue, name: str, at: Place) -> Value:
+def _of_tile(value: TileValue, name: str, at: Span) -> Value:
     block = BlockType(value.base.element, value.block_shape)
     pointer = value.kind == "block pointer"
     facts: dict[str, Value] = {
@@ -159,7 +158,7 @@ def _of_tile(value: TileValue, name: str, at: Place) -> Value:
 # --------------------------------------------------------------------------- types
 
 
-def _of_type(value: DTypeValue, name: str, at: Place) -> Value:
+def _of_type(value: DTypeValue, name: str, at: Span) -> Value:
     dtype = value.dtype
     if name in TYPE_METHODS:
         return BoundMethod(f"type.{name}", value)

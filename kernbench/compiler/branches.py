@@ -14,7 +14,7 @@ from kernbench.compiler import ast
 from kernbench.compiler.faults import fault
 from kernbench.compiler.frame import Frame
 from kernbench.compiler.lanewise import run_lanewise, select
-from kernbench.compiler.residual import IfRegion, Instr, Place
+from kernbench.compiler.residual import IfRegion, Instr
 from kernbench.compiler.scope import Binding, Content, Scope, Unusable
 from kernbench.compiler.unify import BranchJoin, same
 from kernbench.compiler.values import ERROR, Const, ErrorValue, Scalar, Value, is_block, type_text
@@ -92,7 +92,7 @@ def _join_branches(frame: Frame, node: ast.If, condition: Operand, then: Walked,
 
 
 def _if_region(
-    condition: Operand, then: list[Instr], orelse: list[Instr], at: Place, join: BranchJoin | None = None
+    condition: Operand, then: list[Instr], orelse: list[Instr], at: Span, join: BranchJoin | None = None
 ) -> IfRegion:
     if join is None:
         return IfRegion(condition, tuple(then), tuple(orelse), (), (), (), at)
@@ -108,7 +108,7 @@ def _join_name(join: BranchJoin, name: str, a: Binding | None, b: Binding | None
     if a is None or b is None:
         found = a or b
         assert found is not None
-        return Binding(_one_path_only(name, found, join.at.span), found.span)
+        return Binding(_one_path_only(name, found, join.at), found.span)
     return Binding(_join_contents(join, name, a, b), b.span)
 
 
@@ -187,7 +187,7 @@ def evaluate_bool(frame: Frame, node: ast.BoolOp) -> Value:
     return value
 
 
-def known_truth(frame: Frame, value: Value, at: Place) -> bool | None:
+def known_truth(frame: Frame, value: Value, at: Span) -> bool | None:
     """The truth of a value that is known now, else None; blocks are not asked."""
     if is_block(value):
         return None
@@ -195,7 +195,7 @@ def known_truth(frame: Frame, value: Value, at: Place) -> bool | None:
     return truth if isinstance(truth, bool) else None
 
 
-def _run_time_bool(frame: Frame, op: str, left: Value, node: ast.Expr, at: Place) -> Value:
+def _run_time_bool(frame: Frame, op: str, left: Value, node: ast.Expr, at: Span) -> Value:
     builder = frame.builder
     instrs, right = _walk_value(frame, lambda: frame.evaluate(node))
     if is_block(left) or is_block(right) or all(isinstance(instr, ScalarOp) for instr in instrs):
@@ -218,7 +218,7 @@ def _run_time_bool(frame: Frame, op: str, left: Value, node: ast.Expr, at: Place
     return joined
 
 
-def _combine(frame: Frame, op: str, left: Value, right: Value, at: Place) -> Value:
+def _combine(frame: Frame, op: str, left: Value, right: Value, at: Span) -> Value:
     if isinstance(right, Const) or isinstance(left, Const):
         known = left if isinstance(left, Const) else right
         other = right if isinstance(left, Const) else left
@@ -230,6 +230,6 @@ def _combine(frame: Frame, op: str, left: Value, right: Value, at: Place) -> Val
     return ERROR if isinstance(value, ErrorValue) else value
 
 
-def _as_bool(frame: Frame, value: Value, at: Place) -> Value:
+def _as_bool(frame: Frame, value: Value, at: Span) -> Value:
     truth = frame.builder.truth(value, at)
     return Scalar(truth, i1)

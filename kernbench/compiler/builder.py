@@ -12,7 +12,7 @@ from kernbench.commands import Operand
 from kernbench.compiler import attributes, conversions, operators, shapes, structure
 from kernbench.compiler.builtins import call
 from kernbench.compiler.emitter import Emitter
-from kernbench.compiler.residual import BlockRef, Place
+from kernbench.compiler.residual import BlockRef
 from kernbench.compiler.structure import Key, Leaf
 from kernbench.compiler.values import (
     ERROR,
@@ -23,6 +23,7 @@ from kernbench.compiler.values import (
     TupleValue,
     Value,
 )
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType
 
 Apply = Callable[[Value, tuple[Value, ...]], Value]  # call a function of the language on values
@@ -46,37 +47,37 @@ class Builder(Emitter):
 
     # ------------------------------------------------------------------ operators
 
-    def binary(self, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+    def binary(self, op: str, lhs: Value, rhs: Value, at: Span) -> Value:
         """`+ - * / // % ** << >> & | ^ @`"""
         return ERROR if _broken(lhs, rhs) else operators.binary(self, op, lhs, rhs, at)
 
-    def compare(self, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+    def compare(self, op: str, lhs: Value, rhs: Value, at: Span) -> Value:
         """`== != < <= > >= is "is not" in "not in"`; of constants a constant."""
         return ERROR if _broken(lhs, rhs) else operators.compare(self, op, lhs, rhs, at)
 
-    def unary(self, op: str, value: Value, at: Place) -> Value:
+    def unary(self, op: str, value: Value, at: Span) -> Value:
         """`+ - ~ not`"""
         return ERROR if _broken(value) else operators.unary(self, op, value, at)
 
-    def logical(self, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+    def logical(self, op: str, lhs: Value, rhs: Value, at: Span) -> Value:
         """`and` or `or` where the left side is a run-time value; both sides were evaluated. Elementwise on blocks."""
         return ERROR if _broken(lhs, rhs) else operators.logical(self, op, lhs, rhs, at)
 
-    def select(self, condition: Value, then: Value, orelse: Value, at: Place) -> Value:
+    def select(self, condition: Value, then: Value, orelse: Value, at: Span) -> Value:
         """`tl.where`, and the ternary whose branches have no effects."""
         return ERROR if _broken(condition, then, orelse) else operators.select(self, condition, then, orelse, at)
 
-    def truth(self, value: Value, at: Place) -> bool | Operand:
+    def truth(self, value: Value, at: Span) -> bool | Operand:
         """A condition: a `bool` where it is known now, else a `Reg` of type i1. An error for a block of many."""
         return operators.truth(self, value, at)
 
     # ------------------------------------------------------------------ parts of values
 
-    def subscript(self, value: Value, indices: tuple[Value | slice, ...], at: Place) -> Value:
+    def subscript(self, value: Value, indices: tuple[Value | slice, ...], at: Span) -> Value:
         """`value[i, :, None]`; a full slice is `slice(None)`, `None` is `NONE`, an index of a tuple a `Const`."""
         return ERROR if _broken(value) else shapes.subscript(self, value, indices, at)
 
-    def attribute(self, value: Value, name: str, at: Place) -> Value:
+    def attribute(self, value: Value, name: str, at: Span) -> Value:
         """`.dtype .shape .T .to .element_ty …`, members of modules; methods come back as `BoundMethod`."""
         return ERROR if _broken(value) else attributes.attribute(self, value, name, at)
 
@@ -85,7 +86,7 @@ class Builder(Emitter):
         function: BuiltinValue | BoundMethod | Value,
         args: tuple[Value, ...],
         kwargs: Mapping[str, Value],
-        at: Place,
+        at: Span,
     ) -> Value:
         """Call anything that is not a jit function of the file."""
         if _broken(function, *args, *kwargs.values()):
@@ -94,18 +95,18 @@ class Builder(Emitter):
 
     # ------------------------------------------------------------------ conversions
 
-    def to_runtime(self, value: Value, at: Place, dtype: DType | None = None) -> Value:
+    def to_runtime(self, value: Value, at: Span, dtype: DType | None = None) -> Value:
         """A constant as a typed scalar (Triton's type for it, or `dtype`); run-time values as they are."""
         return ERROR if _broken(value) else conversions.to_runtime(self, value, at, dtype)
 
-    def cast(self, value: Value, dtype: DType, at: Place) -> Value:
+    def cast(self, value: Value, dtype: DType, at: Span) -> Value:
         return ERROR if _broken(value) else conversions.cast(self, value, dtype, at)
 
-    def operand(self, value: Value, at: Place) -> tuple[Operand, DType]:
+    def operand(self, value: Value, at: Span) -> tuple[Operand, DType]:
         """A scalar as an operand (register or literal, wrapped to its type) and that type; an error for a block."""
         return conversions.scalar_operand(self, value, at)
 
-    def loop_bound(self, value: Value, at: Place, what: str) -> tuple[Operand, DType]:
+    def loop_bound(self, value: Value, at: Span, what: str) -> tuple[Operand, DType]:
         """An integer for `range`; `what` names it in the error. May stay an exact `Affine`."""
         return conversions.loop_bound(self, value, at, what)
 
@@ -122,7 +123,7 @@ class Builder(Emitter):
         """The structure that values of both can be converted to, or the reason why there is none."""
         return structure.join(a, b)
 
-    def convert(self, value: Value, key: Key, at: Place) -> Value:
+    def convert(self, value: Value, key: Key, at: Span) -> Value:
         """The value in structure `key`. Scalars come out wrapped to their type, so that the leaves of the result
         may be the sources of moves; emits what that takes into the current region."""
         return structure.convert(self, value, key, at)

@@ -15,12 +15,12 @@ from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame
 from kernbench.compiler.live_names import handed_names
 from kernbench.compiler.module_scope import ModuleScope
-from kernbench.compiler.residual import BlockRegion, Place
+from kernbench.compiler.residual import BlockRegion
 from kernbench.compiler.returns import Returns, may_exit
 from kernbench.compiler.scope import Binding, Scope
 from kernbench.compiler.statements import check, result_with_written, take_result, text_of
 from kernbench.compiler.values import ERROR, NONE, Block, BuiltinValue, Const, FunctionValue, TupleValue, Value
-from kernbench.diagnostics import did_you_mean
+from kernbench.diagnostics import Span, did_you_mean
 
 MAX_INLINE_DEPTH = 32
 MAX_WALKS = 32
@@ -143,7 +143,7 @@ def _take_written(frame: Frame, node: ast.Call, callee: Frame) -> None:
             frame.written.add(arg.id)
 
 
-def _check_depth(frame: Frame, definition: ast.FunctionDef, at: Place) -> None:
+def _check_depth(frame: Frame, definition: ast.FunctionDef, at: Span) -> None:
     if definition in frame.active:
         message = f"`{definition.name}` calls itself"
         others = ((definition.name_span, "this function"),)
@@ -153,7 +153,7 @@ def _check_depth(frame: Frame, definition: ast.FunctionDef, at: Place) -> None:
         raise fault("E_INLINE_TOO_DEEP", message, at, "this call")
 
 
-def evaluate_body(frame: Frame, at: Place) -> Value:
+def evaluate_body(frame: Frame, at: Span) -> Value:
     """Walk a function's body in its fresh frame, and give its result."""
     assert frame.function is not None
     if not may_exit(frame.function):
@@ -196,7 +196,7 @@ def _value(returns: Returns) -> Value:
     return NONE if returns.value is None else returns.value
 
 
-def _fall_off(frame: Frame, at: Place) -> None:
+def _fall_off(frame: Frame, at: Span) -> None:
     """The end of a body behind whose returns something follows: `None` comes out there."""
     returns = frame.returns
     if returns.label is not None and not frame.terminated and not frame.is_kernel:
@@ -214,7 +214,7 @@ def _fall_off(frame: Frame, at: Place) -> None:
 
 
 def bind_arguments(
-    home: ModuleScope, definition: ast.FunctionDef, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Place
+    home: ModuleScope, definition: ast.FunctionDef, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Span
 ) -> Scope:
     """The callee's first names."""
     params = definition.params
@@ -238,7 +238,7 @@ def _check_arguments(
     given: Mapping[str, Value],
     args: tuple[Value, ...],
     kwargs: Mapping[str, Value],
-    at: Place,
+    at: Span,
 ) -> None:
     name, names = definition.name, [param.name for param in definition.params]
     where = ((definition.name_span, "defined here"),)

@@ -14,11 +14,12 @@ from kernbench.compiler import ast
 from kernbench.compiler.builder import Builder
 from kernbench.compiler.faults import fault
 from kernbench.compiler.frame import Frame
-from kernbench.compiler.residual import BlockCarry, BlockRef, Instr, Place
+from kernbench.compiler.residual import BlockCarry, BlockRef, Instr
 from kernbench.compiler.scope import Binding, Scope, Unusable
 from kernbench.compiler.structure import Key, Leaf
 from kernbench.compiler.unify import add_move, differences, join_key, join_values, same
 from kernbench.compiler.values import ERROR, Value, element_type, shape_of, type_text
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType
 
 
@@ -67,7 +68,7 @@ class Carry:
     certain: bool  # the body runs at least once
     states: States
     outer: Scope
-    at: Place
+    at: Span
     prologue: list[Instr] = field(default_factory=list)
     init: list[Move] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)

@@ -15,7 +15,8 @@ from typing import Any
 from kernbench.commands import OpSpec, Reg, Scope
 from kernbench.compiler.faults import fault
 from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor
-from kernbench.compiler.residual import BlockRef, CompositeEntry, CompositeOperand, HbmRef, Place
+from kernbench.compiler.residual import BlockRef, CompositeEntry, CompositeOperand, HbmRef
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, fp32, i1, i32, promote
 from kernbench.micro_ops import MICRO_OPS, MicroOp
 from kernbench.program_check import type_problem
@@ -60,7 +61,7 @@ def accumulator_after(op: MicroOp, acc: DType, others: Collection[DType], float_
     return fp32 if result_dtype(op, named, float_numbers).is_float else acc
 
 
-def reduced_axis(name: str, axis: object, rank: int, at: Place) -> int:
+def reduced_axis(name: str, axis: object, rank: int, at: Span) -> int:
     """The axis along which an op reduces, counted from the front."""
     if isinstance(axis, int) and -rank <= axis < rank:
         return axis % rank
@@ -68,7 +69,7 @@ def reduced_axis(name: str, axis: object, rank: int, at: Place) -> int:
     raise fault("E_COMPOSITE_OPERAND", f"`{name}` needs an `axis` of {-rank} to {rank - 1}, {given}", at)
 
 
-def result_shape(op: MicroOp, shapes: Mapping[str, Shape], extra: Mapping[str, Any], at: Place) -> Shape:
+def result_shape(op: MicroOp, shapes: Mapping[str, Shape], extra: Mapping[str, Any], at: Span) -> Shape:
     """The shape to which the operands of an op repeat, or that is left of the largest after a reduction."""
     largest = max(shapes.values(), key=lambda shape: (len(shape), shape))
     if op.reduces:
@@ -91,7 +92,7 @@ def with_axis(shape: Shape, rank: int, axis: int | None) -> Shape:
     return (1,) * (rank - len(shape)) + shape
 
 
-def checked(op: OpSpec, registers: Sequence[DType], at: Place) -> OpSpec:
+def checked(op: OpSpec, registers: Sequence[DType], at: Span) -> OpSpec:
     """The op, if the micro-op takes operands of its types."""
     problem = type_problem(op, registers)
     if problem is not None:
@@ -113,13 +114,13 @@ class Types:
             return self.registers[number.index].is_float
         return isinstance(number, float)
 
-    def chain(self, entries: Iterable[CompositeEntry], value: Product | None, calls: Place) -> Product | None:
-        """What a sequence of entries makes of `value`."""
+    def chain(self, entries: Iterable[CompositeEntry], value: Product | None, call: Span) -> Product | None:
+        """What a sequence of entries of one call makes of `value`."""
         for entry in entries:
-            value = self.entry(entry, value, Place(entry.span.within(calls.calls)))
+            value = self.entry(entry, value, entry.span.within(call.calls))
         return value
 
-    def entry(self, entry: CompositeEntry, value: Product | None, at: Place) -> Product | None:
+    def entry(self, entry: CompositeEntry, value: Product | None, at: Span) -> Product | None:
         recipe = RECIPE_DESCRIPTORS.get(entry.op)
         if recipe is not None:
             return _recipe(entry, recipe, value, at)
@@ -133,7 +134,7 @@ class Types:
         operands: Mapping[str, CompositeOperand],
         extra: Mapping[str, Any],
         value: Product | None,
-        at: Place,
+        at: Span,
     ) -> Product:
         """An operand that is not given is the value that comes from the op before."""
         op = MICRO_OPS[name]
@@ -165,7 +166,7 @@ class Types:
         return accumulator_after(op, acc, blocks, any(self.is_float(v) for v in entry.operands.values()))
 
 
-def _recipe(entry: CompositeEntry, recipe: RecipeDescriptor, value: Product | None, at: Place) -> Product | None:
+def _recipe(entry: CompositeEntry, recipe: RecipeDescriptor, value: Product | None, at: Span) -> Product | None:
     spec = recipe.primary_out
     if spec is None:
         return value

@@ -24,8 +24,8 @@ from kernbench.compiler.faults import fault
 from kernbench.compiler.handles import broadcast, gemm_op
 from kernbench.compiler.recipe_expansion import Expansion, along, squeezed
 from kernbench.compiler.recipes import RECIPE_DESCRIPTORS, RecipeDescriptor, known_ops
-from kernbench.compiler.residual import BlockRef, CompositeCall, CompositeEntry, CompositeOperand, HbmRef, Place
-from kernbench.diagnostics import did_you_mean
+from kernbench.compiler.residual import BlockRef, CompositeCall, CompositeEntry, CompositeOperand, HbmRef
+from kernbench.diagnostics import Span, did_you_mean
 from kernbench.dtypes import DType, fp32
 from kernbench.micro_ops import MICRO_OPS, MicroOp
 from kernbench.numerics import accumulator_dtype
@@ -44,15 +44,15 @@ def lower_call(context: TLContext, call: CompositeCall) -> None:
     lowering = _Composite(context, call)
     lowering.place_updates()
     ops = lowering.gemm() if call.op == GEMM else lowering.math()
-    context.composite(tuple(ops), call.place.span, tuple(lowering.rw.values()))
+    context.composite(tuple(ops), call.span, tuple(lowering.rw.values()))
 
 
 def _check_gemms(call: CompositeCall) -> None:
     more = [entry for entry in (*call.prologue, *call.epilogue) if entry.op == GEMM]
     if not more:
         return
-    at = Place(more[0].span.within(call.place.calls))
-    others = ((call.place.span, "the composite's gemm"),) if call.op == GEMM else ()
+    at = more[0].span.within(call.span.calls)
+    others = ((call.span, "the composite's gemm"),) if call.op == GEMM else ()
     if call.op == GEMM or len(more) > 1:
         count = len(more) + (call.op == GEMM)
         message = f"the composite has {count} gemms, at most 1 is allowed"
@@ -68,7 +68,7 @@ class _Step:
     operands: Mapping[str, CompositeOperand]
     extra: Mapping[str, Any]
     scope: str | None
-    at: Place
+    at: Span
 
 
 @dataclass
@@ -92,7 +92,7 @@ class _Composite:
             before, after = self.context.handle(old), self.context.handle(new)
             after = replace(after, name=before.name)
             if (before.id, before.address, before.strides) != (after.id, after.address, after.strides):
-                self.context.copy(before, after, self.call.place.span)
+                self.context.copy(before, after, self.call.span)
             self.updated[old.id] = after
 
     def block(self, value: CompositeOperand) -> TensorHandle | Operand:
@@ -102,22 +102,22 @@ class _Composite:
             return TensorHandle(0, value.name, value.base, value.shape, value.strides, value.dtype, "hbm")
         return value
 
-    def tcm(self, value: CompositeOperand, what: str, at: Place) -> TensorHandle | Operand:
+    def tcm(self, value: CompositeOperand, what: str, at: Span) -> TensorHandle | Operand:
         found = self.block(value)
         if isinstance(found, TensorHandle) and found.space == "hbm":
             message = f"{what} is in HBM, only `a`, `b` and `out` of a gemm can be"
             raise fault("E_OPERAND_SPACE", message, at, help="load it with `tl.load` first")
         return found
 
-    def number(self, value: Any, what: str, at: Place) -> Operand:
+    def number(self, value: Any, what: str, at: Span) -> Operand:
         if not isinstance(value, TensorHandle) and not isinstance(value, BlockRef | HbmRef | str | tuple | None):
-            return self.context.scalar(value, at.span)
+            return self.context.scalar(value, at)
         raise fault("E_COMPOSITE_OPERAND", f"{what} must be a number", at)
 
     # ------------------------------------------------------------------ a GEMM and what is around it
 
     def gemm(self) -> list[OpSpec]:
-        call, at = self.call, self.call.place
+        call, at = self.call, self.call.span
         ops, primary, binds = self.prologue()
         sides: dict[str, TensorHandle] = {name: self.side(name) for name in ("a", "b") if name in call.operands}
         absent = [name for name in ("a", "b") if name not in sides]
@@ -142,7 +142,7 @@ class _Composite:
         return ops
 
     def side(self, name: str) -> TensorHandle:
-        at = self.call.place
+        at = self.call.span
         handle = self.block(self.call.operands[name])
         if not isinstance(handle, TensorHandle):
             raise fault("E_COMPOSITE_OPERAND", f"operand `{name}` of a gemm is a number, it must be a block", at)
@@ -152,7 +152,7 @@ class _Composite:
         return handle
 
     def gemm_out(self, a: TensorHandle, b: TensorHandle) -> TensorHandle:
-        at = self.call.place
+        at = self.call.span
         if a.shape[1] != b.shape[0]:
             message = f"`a` of shape {a.shape} and `b` of shape {b.shape} do not fit"
             raise fault("E_COMPOSITE_SHAPE", message, at, f"{a.shape[1]} columns against {b.shape[0]} rows")
@@ -179,13 +179,13 @@ class _Composite:
         for name, handle in others.items():
             if overlaps(out, handle):
                 message = f"`out` overlaps `{name}`, which later tiles still read"
-                raise fault("E_OUT_OVERLAP", message, self.call.place, help="give another `out`, or none")
+                raise fault("E_OUT_OVERLAP", message, self.call.span, help="give another `out`, or none")
 
     def check_read_only(self, out: TensorHandle) -> None:
         for recipe, name, handle in self.only_read:
             if overlaps(out, handle):
                 message = f"operand `{name}` of recipe `{recipe}` is only read, but `out` writes it"
-                raise fault("E_OUT_OVERLAP", message, self.call.place, help="give another `out`, or none")
+                raise fault("E_OUT_OVERLAP", message, self.call.span, help="give another `out`, or none")
 
     def after_gemm(self, step: _Step, acc: TensorHandle, out: TensorHandle) -> list[OpSpec]:
         """An epilogue: on the accumulator tile by tile, or (scope KERNEL) on the whole of `out` at the end."""
@@ -225,14 +225,14 @@ class _Composite:
         call = self.call
         steps = [self.step(entry) for entry in call.prologue]
         if call.op is not None:
-            steps.append(_Step(call.op, call.operands, call.extra, None, call.place))
+            steps.append(_Step(call.op, call.operands, call.extra, None, call.span))
         steps += [self.step(entry) for entry in call.epilogue]
         if not steps:
-            raise fault("E_COMPOSITE_OPERAND", "the composite has no op", call.place)
+            raise fault("E_COMPOSITE_OPERAND", "the composite has no op", call.span)
         out = self.destination()
         if out is not None and out.space == "hbm":
             message = "`out` of a composite without a gemm is in HBM"
-            raise fault("E_OPERAND_SPACE", message, call.place, help="store its result with `tl.store`")
+            raise fault("E_OPERAND_SPACE", message, call.span, help="store its result with `tl.store`")
         ops: list[OpSpec] = []
         value: TensorHandle | None = None
         for index, step in enumerate(steps):
@@ -281,9 +281,7 @@ class _Composite:
     # ------------------------------------------------------------------ steps
 
     def step(self, entry: CompositeEntry) -> _Step:
-        return _Step(
-            entry.op, entry.operands, entry.extra, entry.scope, Place(entry.span.within(self.call.place.calls))
-        )
+        return _Step(entry.op, entry.operands, entry.extra, entry.scope, entry.span.within(self.call.span.calls))
 
     def scope(self, step: _Step) -> Scope:
         micro, recipe = MICRO_OPS.get(step.op), RECIPE_DESCRIPTORS.get(step.op)
@@ -355,7 +353,7 @@ class _Composite:
 
     def argument(self, step: _Step, name: str, value: CompositeOperand) -> TensorHandle | Operand:
         found = self.tcm(value, f"operand `{name}` of `{step.op}`", step.at)
-        return found if isinstance(found, TensorHandle) else self.context.scalar(found, step.at.span)
+        return found if isinstance(found, TensorHandle) else self.context.scalar(found, step.at)
 
     def fill(
         self, step: _Step, op: MicroOp, given: dict[str, TensorHandle | Operand], value: TensorHandle | None

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kernbench.compiler.faults import Fault, fault
-from kernbench.compiler.residual import Place
 from kernbench.compiler.values import Const, DTypeValue, TupleValue, Value, type_text
+from kernbench.diagnostics import Span
 
 MAX_BITS = 4096  # of a constant; larger ones are mistakes, and would cost time and memory
 MAX_ITEMS = 4096  # of a tuple or string
@@ -73,7 +73,7 @@ def wrap_constant(value: Any) -> Value:
     return value  # type: ignore[no-any-return]
 
 
-def fold_binary(op: str, lhs: Const | TupleValue, rhs: Const | TupleValue, at: Place) -> Value:
+def fold_binary(op: str, lhs: Const | TupleValue, rhs: Const | TupleValue, at: Span) -> Value:
     if isinstance(lhs, TupleValue) and isinstance(rhs, TupleValue) and op == "+":
         if len(lhs.items) + len(rhs.items) > MAX_ITEMS:
             raise fault("E_CONSTANT_ARITHMETIC", f"`{op}` makes a tuple of more than {MAX_ITEMS} items", at)
@@ -106,12 +106,12 @@ def _too_large(op: str, a: Any, b: Any) -> bool:
     return op == "<<" and b > 0 and a.bit_length() + b > MAX_BITS
 
 
-def _refused(op: str, lhs: Value, rhs: Value, at: Place, why: str = "") -> Fault:
+def _refused(op: str, lhs: Value, rhs: Value, at: Span, why: str = "") -> Fault:
     message = f"`{op}` of {type_text(lhs)} and {type_text(rhs)} has no value"
     return fault("E_CONSTANT_ARITHMETIC", message, at, why)
 
 
-def fold_compare(op: str, lhs: Value, rhs: Value, at: Place) -> Const:
+def fold_compare(op: str, lhs: Value, rhs: Value, at: Span) -> Const:
     try:
         return Const(bool(_COMPARE[op](plain(lhs), plain(rhs))))
     except _REFUSED:
@@ -120,7 +120,7 @@ def fold_compare(op: str, lhs: Value, rhs: Value, at: Place) -> Const:
         ) from None
 
 
-def fold_unary(op: str, value: Value, at: Place) -> Const:
+def fold_unary(op: str, value: Value, at: Span) -> Const:
     if op == "not":
         return Const(not plain(value))
     try:

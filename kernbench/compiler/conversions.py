@@ -18,7 +18,6 @@ from kernbench.compiler.residual import (
     BlockToScalar,
     CopyBlock,
     IndexBlock,
-    Place,
 )
 from kernbench.compiler.symbolic import expr_of, filled, is_splat, splat
 from kernbench.compiler.values import (
@@ -40,6 +39,7 @@ from kernbench.compiler.values import (
     operand_of,
     type_text,
 )
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, fp32, fp64, i1, i32, i64, u32, u64, wrap
 from kernbench.numerics import evaluate_scalar
 
@@ -71,7 +71,7 @@ def literal_as(value: bool | int | float, dtype: DType) -> int | float:
     return evaluate_scalar("copy", [value], [source if dtype.is_int or source is fp64 else fp64], dtype)
 
 
-def to_runtime(emitter: Emitter, value: Value, at: Place, dtype: DType | None = None) -> Value:
+def to_runtime(emitter: Emitter, value: Value, at: Span, dtype: DType | None = None) -> Value:
     """A constant as a typed scalar; run-time values as they are."""
     if not isinstance(value, Const):
         return value
@@ -86,7 +86,7 @@ def to_runtime(emitter: Emitter, value: Value, at: Place, dtype: DType | None = 
 # --------------------------------------------------------------------------- casts
 
 
-def cast(emitter: Emitter, value: Value, dtype: DType | PointerType, at: Place, name: str = "") -> Value:
+def cast(emitter: Emitter, value: Value, dtype: DType | PointerType, at: Span, name: str = "") -> Value:
     """The value in another element type; symbolic integers stay symbolic where that is exact."""
     if isinstance(dtype, PointerType):
         return _to_pointer(emitter, value, dtype.element, at)
@@ -108,7 +108,7 @@ def cast(emitter: Emitter, value: Value, dtype: DType | PointerType, at: Place, 
             raise fault("E_VALUE_EXPECTED", message, at, help=_value_help(value), about=value)
 
 
-def cast_scalar(emitter: Emitter, value: Scalar, dtype: DType, at: Place, name: str = "") -> Scalar:
+def cast_scalar(emitter: Emitter, value: Scalar, dtype: DType, at: Span, name: str = "") -> Scalar:
     if value.dtype is dtype:
         return value
     if value.dtype.is_int and dtype.is_int and dtype is not i1:
@@ -126,7 +126,7 @@ def _folded(operand: Operand, dtype: DType) -> Operand:
     return operand if isinstance(operand, Reg | Affine) else wrap(int(operand), dtype)
 
 
-def cast_ref(emitter: Emitter, ref: BlockRef, dtype: DType, at: Place, name: str = "") -> BlockRef:
+def cast_ref(emitter: Emitter, ref: BlockRef, dtype: DType, at: Span, name: str = "") -> BlockRef:
     if ref.dtype is dtype:
         return ref
     result = emitter.new_block(dtype, ref.shape, name or ref.name)
@@ -137,7 +137,7 @@ def cast_ref(emitter: Emitter, ref: BlockRef, dtype: DType, at: Place, name: str
     return result
 
 
-def bitcast(emitter: Emitter, value: Value, dtype: DType, at: Place) -> Value:
+def bitcast(emitter: Emitter, value: Value, dtype: DType, at: Span) -> Value:
     """The same bits in another type; a pointer's are those of an int64."""
     if isinstance(value, Pointer | PtrBlock):
         value = cast(emitter, value, i64, at)
@@ -157,7 +157,7 @@ def bitcast(emitter: Emitter, value: Value, dtype: DType, at: Place) -> Value:
     return Block(result)
 
 
-def _cast_symbolic(emitter: Emitter, value: IntBlock, dtype: DType, at: Place) -> Value:
+def _cast_symbolic(emitter: Emitter, value: IntBlock, dtype: DType, at: Span) -> Value:
     if value.dtype is dtype:
         return value
     if dtype in SYMBOLIC and dtype.bits > value.dtype.bits:
@@ -170,14 +170,14 @@ def _cast_symbolic(emitter: Emitter, value: IntBlock, dtype: DType, at: Place) -
     return Block(cast_ref(emitter, dense(emitter, value, at), dtype, at))
 
 
-def _cast_mask(emitter: Emitter, value: MaskValue, dtype: DType, at: Place) -> Value:
+def _cast_mask(emitter: Emitter, value: MaskValue, dtype: DType, at: Span) -> Value:
     if dtype in SYMBOLIC and (known := known_expr(value)) is not None:
         lanes = IndexOp("copy", (known,), dtype)
         return IntBlock(Form(value.shape, 0, (0,) * len(value.shape), lanes), dtype)
     return Block(cast_ref(emitter, dense_mask(emitter, value, at), dtype, at))
 
 
-def _address(emitter: Emitter, value: Pointer | PtrBlock, dtype: DType, at: Place) -> Value:
+def _address(emitter: Emitter, value: Pointer | PtrBlock, dtype: DType, at: Span) -> Value:
     """A pointer as the integer that it is."""
     if dtype.bits != 64 or dtype.is_float:
         help = f"{READ_IT}; as a number, a pointer is a tl.int64"
@@ -197,7 +197,7 @@ def _address(emitter: Emitter, value: Pointer | PtrBlock, dtype: DType, at: Plac
     return symbolic if dtype is i64 else Block(cast_ref(emitter, dense(emitter, symbolic, at), dtype, at))
 
 
-def _to_pointer(emitter: Emitter, value: Value, element: DType, at: Place) -> Value:
+def _to_pointer(emitter: Emitter, value: Value, element: DType, at: Span) -> Value:
     """An integer taken as an address, or a pointer to another element type."""
     if isinstance(value, Const):
         value = to_runtime(emitter, value, at, i64)
@@ -215,14 +215,14 @@ def _to_pointer(emitter: Emitter, value: Value, element: DType, at: Place) -> Va
             raise fault("E_VALUE_EXPECTED", f"{type_text(value)} cannot become {target}", at)
 
 
-def _exact(emitter: Emitter, value: Scalar, at: Place) -> Int:
+def _exact(emitter: Emitter, value: Scalar, at: Span) -> Int:
     return int_of(emitter.wrapped(value.operand, value.dtype, at))
 
 
 # --------------------------------------------------------------------------- data
 
 
-def dense(emitter: Emitter, value: Value, at: Place, name: str = "") -> BlockRef:
+def dense(emitter: Emitter, value: Value, at: Span, name: str = "") -> BlockRef:
     """A block as data in TCM, of its own shape and type."""
     match value:
         case Block():
@@ -243,7 +243,7 @@ def dense(emitter: Emitter, value: Value, at: Place, name: str = "") -> BlockRef
             raise fault("E_BLOCK_EXPECTED", f"a block is needed, {type_text(value)} is given", at, about=value)
 
 
-def _dense_int(emitter: Emitter, value: IntBlock, at: Place, name: str) -> BlockRef:
+def _dense_int(emitter: Emitter, value: IntBlock, at: Span, name: str) -> BlockRef:
     form, dtype = value.form, value.dtype
     part = None if form.dense is None else cast_ref(emitter, form.dense, dtype, at)
     if part is not None and form.base == 0 and form.rest is None and not any(form.strides):
@@ -260,16 +260,14 @@ def _dense_int(emitter: Emitter, value: IntBlock, at: Place, name: str) -> Block
     return total
 
 
-def fill(
-    emitter: Emitter, value: Operand | BlockRef, dtype: DType, shape: Shape, at: Place, name: str = ""
-) -> BlockRef:
+def fill(emitter: Emitter, value: Operand | BlockRef, dtype: DType, shape: Shape, at: Span, name: str = "") -> BlockRef:
     """A block of one scalar."""
     result = emitter.new_block(dtype, shape, name)
     emitter.emit(CopyBlock(result, value, at))
     return result
 
 
-def full(emitter: Emitter, value: Scalar | Block, shape: Shape, at: Place) -> Value:
+def full(emitter: Emitter, value: Scalar | Block, shape: Shape, at: Span) -> Value:
     """The value of `tl.full`: symbolic where integers or a mask allow it."""
     if shape == ():
         return value
@@ -281,7 +279,7 @@ def full(emitter: Emitter, value: Scalar | Block, shape: Shape, at: Place) -> Va
     return Block(fill(emitter, source, value.dtype, shape, at))
 
 
-def read_scalar(emitter: Emitter, value: Block, at: Place) -> Scalar:
+def read_scalar(emitter: Emitter, value: Block, at: Span) -> Scalar:
     """The one element of a block, in a register; PE_CPU waits for it."""
 
     def make() -> int:
@@ -292,7 +290,7 @@ def read_scalar(emitter: Emitter, value: Block, at: Place) -> Scalar:
     return Scalar(Reg(emitter.cached(("read", value.ref), make)), value.dtype)
 
 
-def scalar_of(emitter: Emitter, value: Value, at: Place, what: str = "a scalar") -> Scalar:
+def scalar_of(emitter: Emitter, value: Value, at: Span, what: str = "a scalar") -> Scalar:
     """A number in a register or literal; an error for blocks, pointers and anything else."""
     if isinstance(value, Const):
         value = to_runtime(emitter, value, at)
@@ -304,12 +302,12 @@ def scalar_of(emitter: Emitter, value: Value, at: Place, what: str = "a scalar")
     raise fault(code, f"{what} is needed, {type_text(value)} is given", at, help=_value_help(value), about=value)
 
 
-def scalar_operand(emitter: Emitter, value: Value, at: Place) -> tuple[Operand, DType]:
+def scalar_operand(emitter: Emitter, value: Value, at: Span) -> tuple[Operand, DType]:
     scalar = scalar_of(emitter, value, at)
     return emitter.data(scalar, at), scalar.dtype
 
 
-def loop_bound(emitter: Emitter, value: Value, at: Place, what: str) -> tuple[Operand, DType]:
+def loop_bound(emitter: Emitter, value: Value, at: Span, what: str) -> tuple[Operand, DType]:
     """An integer for a loop, exact."""
     scalar = scalar_of(emitter, value, at, what)
     if not scalar.dtype.is_int:
@@ -317,7 +315,7 @@ def loop_bound(emitter: Emitter, value: Value, at: Place, what: str) -> tuple[Op
     return scalar.operand, scalar.dtype
 
 
-def block_operand(emitter: Emitter, value: Value, dtype: DType, at: Place) -> BlockOperand:
+def block_operand(emitter: Emitter, value: Value, dtype: DType, at: Span) -> BlockOperand:
     """An operand of a block operation that computes in `dtype`."""
     match value:
         case Const():
@@ -343,7 +341,7 @@ def reads_as(source: DType, target: DType) -> bool:
     return False
 
 
-def require_numbers(at: Place, *values: Value) -> None:
+def require_numbers(at: Span, *values: Value) -> None:
     """Refuse what no arithmetic takes: pointers, references, tuples, strings, None."""
     for value in values:
         if isinstance(value, Scalar | Block | IntBlock | MaskValue):

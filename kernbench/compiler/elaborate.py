@@ -25,7 +25,7 @@ from kernbench.compiler.imports import Imports
 from kernbench.compiler.kernel_select import Bound, bind_parameters, select_kernel
 from kernbench.compiler.module_scope import ModuleScope
 from kernbench.compiler.naming import name_blocks
-from kernbench.compiler.residual import Parameter, Place, Residual
+from kernbench.compiler.residual import Parameter, Residual
 from kernbench.compiler.returns import Returns
 from kernbench.compiler.scope import Silenced
 from kernbench.compiler.shapes import check_shape
@@ -67,9 +67,7 @@ def elaborate(
         except GiveUp:
             pass
         except RecursionError:
-            log.add(
-                fault("E_NESTING_TOO_DEEP", "expressions, blocks and helpers are nested too deep", Place(module.span))
-            )
+            log.add(fault("E_NESTING_TOO_DEEP", "expressions, blocks and helpers are nested too deep", module.span))
     log.publish(sink)
     return None if sink.errors else residual
 
@@ -178,13 +176,13 @@ def python_constant(bound: Bound) -> Value:
             return python_constant(replace(bound, value=number.item()))
         case int() as number if number.bit_length() > MAX_BITS:
             message = f"constexpr `{bound.param.name}` has {number.bit_length()} bits, at most {MAX_BITS} are kept"
-            raise fault("E_BAD_CONSTEXPR", message, Place(bound.param.span), "this parameter")
+            raise fault("E_BAD_CONSTEXPR", message, bound.param.span, "this parameter")
         case None | bool() | int() | float() | str():
             return Const(bound.value)
         case other:
             message = f"constexpr `{bound.param.name}` is a {type(other).__name__}"
             advice = "constexprs are ints, floats, bools, strings, None, dtypes, and tuples of them"
-            raise fault("E_BAD_CONSTEXPR", message, Place(bound.param.span), "this parameter", help=advice)
+            raise fault("E_BAD_CONSTEXPR", message, bound.param.span, "this parameter", help=advice)
 
 
 def _python_value(frame: Frame, bound: Bound) -> Any:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kernbench.commands import Affine, Int, Operand, Reg, ScalarOp, Special, affine, parts, scale
-from kernbench.compiler.residual import BlockRef, Instr, Place
+from kernbench.compiler.residual import BlockRef, Instr
 from kernbench.compiler.values import Block, Scalar, Shape, Value, int_of, operand_of
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, i32, i64, wrap
 from kernbench.numerics import evaluate_scalar
 
@@ -138,18 +139,18 @@ class Emitter:
     # ------------------------------------------------------------------ scalar instructions
 
     def scalar_op(
-        self, kind: str, args: tuple[Operand, ...], dtype: DType, reads: tuple[DType, ...], at: Place, name: str = ""
+        self, kind: str, args: tuple[Operand, ...], dtype: DType, reads: tuple[DType, ...], at: Span, name: str = ""
     ) -> Operand:
         """The result of a scalar instruction, folded where every argument is a literal."""
         literals = [arg for arg in args if not isinstance(arg, Reg | Affine)]
         if len(literals) == len(args):
             return evaluate_scalar(kind, literals, reads, dtype)
         register = self.new_register(dtype, name)
-        self.emit(ScalarOp(register, kind, args, dtype, reads, at.span))
+        self.emit(ScalarOp(register, kind, args, dtype, reads, at))
         return Reg(register)
 
     def helper_op(
-        self, kind: str, args: tuple[Operand, ...], dtype: DType, reads: tuple[DType, ...], at: Place
+        self, kind: str, args: tuple[Operand, ...], dtype: DType, reads: tuple[DType, ...], at: Span
     ) -> Operand:
         """The same for code that the user did not write: done once in a region."""
         return self.cached(("scalar", kind, args, dtype, reads), lambda: self.scalar_op(kind, args, dtype, reads, at))
@@ -163,7 +164,7 @@ class Emitter:
             return False
         return not dtype.is_int or wrap(int(operand), dtype) == operand
 
-    def wrapped(self, operand: Operand, dtype: DType, at: Place) -> Operand:
+    def wrapped(self, operand: Operand, dtype: DType, at: Span) -> Operand:
         """A register or literal that holds an integer operand wrapped to `dtype`."""
         if isinstance(operand, Affine):
             operand = operand_of(operand)
@@ -171,11 +172,11 @@ class Emitter:
             return operand
         return self.helper_op("copy", (operand,), dtype, (dtype,), at)
 
-    def data(self, scalar: Scalar, at: Place) -> Operand:
+    def data(self, scalar: Scalar, at: Span) -> Operand:
         """A scalar as a register or literal of exactly its type."""
         return self.wrapped(scalar.operand, scalar.dtype, at) if scalar.dtype.is_int else scalar.operand
 
-    def product(self, a: Int, b: Int, at: Place) -> Int:
+    def product(self, a: Int, b: Int, at: Span) -> Int:
         """a × b of two exact integers: in a 64-bit register where neither is a constant."""
         if isinstance(a, int):
             return within_bits(scale(b, a))

@@ -15,7 +15,6 @@ from kernbench.compiler.calls import evaluate_call
 from kernbench.compiler.constants import MAX_ITEMS
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame
-from kernbench.compiler.residual import Place
 from kernbench.compiler.values import Const, DictValue, FileValue, TupleValue, Value, type_text
 from kernbench.diagnostics import Span, nearest
 
@@ -40,7 +39,7 @@ def evaluate_name(frame: Frame, node: ast.Name) -> Value:
 _HABITUAL_IMPORTS = {"tl": "import triton.language as tl", "triton": "import triton"}
 
 
-def unknown_name(frame: Frame, name: str, at: Place) -> Fault:
+def unknown_name(frame: Frame, name: str, at: Span) -> Fault:
     advice = _in_language(frame, name, at)
     if advice is None and (near := nearest(name, [*frame.scope, *frame.globals.names()])) is not None:
         advice = f"did you mean `{near}`?"
@@ -49,7 +48,7 @@ def unknown_name(frame: Frame, name: str, at: Place) -> Fault:
     return fault("E_UNKNOWN_NAME", f"the name `{name}` is not known", at, "not found", help=advice)
 
 
-def _in_language(frame: Frame, name: str, at: Place) -> str | None:
+def _in_language(frame: Frame, name: str, at: Span) -> str | None:
     """Whether an imported module of the language has the name."""
     modules = [(alias, module) for alias in frame.globals.names() if (module := frame.globals.module(alias))]
     for alias, module in sorted(modules, key=lambda item: item[1].name != "tl"):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernbench.compiler.errors import error
-from kernbench.compiler.residual import Place
 from kernbench.diagnostics import Diagnostic, Label, Severity, Span
 
 
@@ -36,7 +35,7 @@ class Fault(Exception):
 def fault(
     code: str,
     message: str,
-    at: Place,
+    at: Span,
     text: str = "",
     *,
     help: str | None = None,
@@ -46,5 +45,5 @@ def fault(
     severity: Severity = "error",
 ) -> Fault:
     """What to raise for a mistake at `at`; `others` are further places with their remarks ("first bound here")."""
-    labels = [Label(at.span, text), *(Label(span, remark) for span, remark in others)]
+    labels = [Label(at, text), *(Label(span, remark) for span, remark in others)]
     return Fault(error(code, message, *labels, help=help, notes=notes, severity=severity), at.calls, about)

@@ -18,7 +18,6 @@ from kernbench.compiler.emitter import Mark
 from kernbench.compiler.fault_log import FaultLog, GiveUp
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.live_names import LiveNames, assigned_names
-from kernbench.compiler.residual import Place
 from kernbench.compiler.returns import Returns, has_return
 from kernbench.compiler.scope import Scope, Silenced
 from kernbench.compiler.syntax_check import makes_constexpr_function
@@ -87,7 +86,7 @@ class Walker:
         for block in [block for block in self.block_names if block > mark.emitted.blocks]:
             del self.block_names[block]
 
-    def count_step(self, at: Place) -> None:
+    def count_step(self, at: Span) -> None:
         self.steps += 1
         if self.steps > MAX_STEPS:
             message = f"the kernel unfolds to more than {MAX_STEPS} statements"
@@ -138,8 +137,8 @@ class Frame:
     def is_kernel(self) -> bool:
         return len(self.active) == 1
 
-    def at(self, span: Span) -> Place:
-        return Place(span.within(self.calls))
+    def at(self, span: Span) -> Span:
+        return span.within(self.calls)
 
     def evaluate(self, node: ast.Expr) -> Value:
         """The value of an expression; never an `ErrorValue`."""

@@ -13,7 +13,6 @@ from typing import Any
 from kernbench.compiler import ast
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.live_names import children
-from kernbench.compiler.residual import Place
 from kernbench.diagnostics import did_you_mean
 from kernbench.dtypes import BY_NAME, DType
 
@@ -42,7 +41,7 @@ def _names_in(function: ast.FunctionDef) -> set[str]:
 
 def select_kernel(module: ast.Module, name: str | None) -> ast.FunctionDef:
     """The kernel `name`, or the file's only one. A kernel of a class may be named without the class."""
-    at = Place(module.span)
+    at = module.span
     by_name = {function.name: function for function in module.all_functions}  # of equal names the last counts
     if not by_name:
         raise fault("E_NO_KERNEL", "the file has no kernel", at, help="write a function under `@triton.jit`")
@@ -106,7 +105,7 @@ def _bind_typed(param: ast.Param, text: str, bound: list[Bound], faults: list[Fa
     if dtype is None:
         types = did_you_mean(plain.removeprefix("*"), tuple(BY_NAME), "types")
         message = f"`{text}` is no type for argument `{param.name}`"
-        faults.append(fault("E_BAD_SIGNATURE", message, Place(param.span), "this parameter", help=types))
+        faults.append(fault("E_BAD_SIGNATURE", message, param.span, "this parameter", help=types))
         return
     bound.append(Bound(param, "tensor" if plain.startswith("*") else "scalar", dtype))
 
@@ -115,7 +114,7 @@ def _unknown_arguments(
     function: ast.FunctionDef, constexprs: Mapping[str, Any], signature: Mapping[str, str]
 ) -> list[Fault]:
     names = tuple(param.name for param in function.params)
-    at = Place(function.name_span)
+    at = function.name_span
     return [
         fault(
             "E_UNKNOWN_ARGUMENT",
@@ -143,4 +142,4 @@ def _lacking(code: str, what: str, function: ast.FunctionDef, lacking: list[ast.
     others = tuple((param.span, "this one too") for param in lacking[1:])
     message = f"kernel `{function.name}` has no value for the {plural} {listed}"
     advice = f"give it in the bench file, or with {how.format(lacking[0].name)}"
-    return fault(code, message, Place(lacking[0].span), "not given", help=advice, others=others)
+    return fault(code, message, lacking[0].span, "not given", help=advice, others=others)

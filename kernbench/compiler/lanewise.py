@@ -9,11 +9,11 @@ from __future__ import annotations
 from kernbench.compiler import ast, operators
 from kernbench.compiler.faults import fault
 from kernbench.compiler.frame import Frame
-from kernbench.compiler.residual import Place
 from kernbench.compiler.returns import Returns
 from kernbench.compiler.scope import Binding, Scope, Unusable
 from kernbench.compiler.unify import same
 from kernbench.compiler.values import NONE, ErrorValue, TupleValue, Value
+from kernbench.diagnostics import Span
 
 
 def run_lanewise(frame: Frame, node: ast.If, condition: Value) -> None:
@@ -34,7 +34,7 @@ def run_lanewise(frame: Frame, node: ast.If, condition: Value) -> None:
         frame.scope = _joined(frame, condition, then, orelse, at)
 
 
-def with_earlier_returns(frame: Frame, value: Value, at: Place) -> Value:
+def with_earlier_returns(frame: Frame, value: Value, at: Span) -> Value:
     """What comes out where some elements have returned already."""
     while frame.returned:
         condition, way, earlier = frame.returned.pop()
@@ -55,7 +55,7 @@ def _walk(frame: Frame, body: tuple[ast.Stmt, ...], before: Scope) -> tuple[Scop
     return frame.scope, value if left else None
 
 
-def _joined(frame: Frame, condition: Value, then: Scope, orelse: Scope, at: Place) -> Scope:
+def _joined(frame: Frame, condition: Value, then: Scope, orelse: Scope, at: Span) -> Scope:
     scope = Scope()
     for name in dict.fromkeys((*then, *orelse)):
         a, b = then.get(name), orelse.get(name)
@@ -70,7 +70,7 @@ def _joined(frame: Frame, condition: Value, then: Scope, orelse: Scope, at: Plac
     return scope
 
 
-def select(frame: Frame, condition: Value, a: Value, b: Value, at: Place) -> Value:
+def select(frame: Frame, condition: Value, a: Value, b: Value, at: Span) -> Value:
     if isinstance(a, TupleValue) and isinstance(b, TupleValue) and len(a.items) == len(b.items):
         pairs = zip(a.items, b.items, strict=True)
         return TupleValue(tuple(select(frame, condition, one, other, at) for one, other in pairs))

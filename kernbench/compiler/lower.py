@@ -95,7 +95,7 @@ def _check_depth(residual: Residual) -> None:
         if depth > MAX_REGION_DEPTH:
             assert not isinstance(instr, ScalarOp), "a scalar instruction has no regions"
             message = f"loops and branches, with those of inlined helpers, are nested deeper than {MAX_REGION_DEPTH}"
-            raise fault("E_NESTING_TOO_DEEP", message, instr.place)
+            raise fault("E_NESTING_TOO_DEEP", message, instr.span)
         for region in regions(instr):
             todo.extend((inner, depth + 1) for inner in region if regions(inner))
 
@@ -132,7 +132,7 @@ class _Lowering:
 
     def for_region(self, region: ForRegion) -> None:
         rings = self.rings(region)
-        span = region.place.span
+        span = region.span
         self.copy_all(self.entry(region.blocks, rings), span)
         body = self.region(region.body, self.back_edge(region.blocks, rings), span)
         self.context.nodes.append(
@@ -152,7 +152,7 @@ class _Lowering:
 
     def while_region(self, region: WhileRegion) -> None:
         rings = self.rings(region)
-        span = region.place.span
+        span = region.span
         self.copy_all(self.entry(region.blocks, rings), span)
         header = self.region(region.header)
         body = self.region(region.body, self.back_edge(region.blocks, rings), span)
@@ -161,7 +161,7 @@ class _Lowering:
         self.context.nodes.append(While(header, region.condition, body, init, moves, span=span))
 
     def if_region(self, region: IfRegion) -> None:
-        span = region.place.span
+        span = region.span
         then, orelse = (
             self.region(body, self.copies((carry.slot, carry.nexts[k]) for carry in region.blocks), span)
             for k, body in enumerate((region.then, region.orelse))
@@ -169,11 +169,11 @@ class _Lowering:
         self.context.nodes.append(If(region.condition, then, orelse, region.then_moves, region.else_moves, span))
 
     def block_region(self, region: BlockRegion) -> None:
-        self.context.nodes.append(Block(region.label, self.region(region.body), region.place.span))
+        self.context.nodes.append(Block(region.label, self.region(region.body), region.span))
 
     def exit_region(self, region: ExitRegion) -> None:
-        self.copy_all(self.copies(region.blocks), region.place.span)
-        self.context.nodes.append(Exit(region.label, region.moves, region.place.span))
+        self.copy_all(self.copies(region.blocks), region.span)
+        self.context.nodes.append(Exit(region.label, region.moves, region.span))
 
     def scratch_scope(self, region: ScratchScope) -> None:
         self.context.scratch_scopes += 1

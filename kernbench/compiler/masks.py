@@ -13,7 +13,7 @@ from functools import partial
 
 from kernbench.commands import Affine, AxisIndex, IndexExpr, IndexOp, Int, Operand, Reg, add, scale
 from kernbench.compiler.emitter import Emitter
-from kernbench.compiler.residual import BlockOp, BlockRef, MaskBlock, Place
+from kernbench.compiler.residual import BlockOp, BlockRef, MaskBlock
 from kernbench.compiler.symbolic import (
     MAX_EXPR_NODES,
     Axes,
@@ -27,6 +27,7 @@ from kernbench.compiler.symbolic import (
     view_ref,
 )
 from kernbench.compiler.values import Bounds, Form, MaskValue, Shape, int_of, operand_of
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, i1, i64
 
 
@@ -82,7 +83,7 @@ def is_nothing(mask: MaskValue) -> bool:
 # --------------------------------------------------------------------------- comparisons
 
 
-def compare_forms(emitter: Emitter, kind: str, a: Form, b: Form, dtype: DType, at: Place) -> MaskValue | None:
+def compare_forms(emitter: Emitter, kind: str, a: Form, b: Form, dtype: DType, at: Span) -> MaskValue | None:
     """`a kind b` of one shape and type as a mask, or None where it must be computed densely."""
     if a.dense is not None or b.dense is not None:
         return None
@@ -106,7 +107,7 @@ def _difference(a: Form, b: Form) -> Form:
     return Form(a.shape, add(a.base, minus.base), strides)
 
 
-def _box(emitter: Emitter, kind: str, form: Form, axis: int, at: Place) -> MaskValue:
+def _box(emitter: Emitter, kind: str, form: Form, axis: int, at: Span) -> MaskValue:
     """The positions along `axis` where `base + stride × i kind 0`: each comparison is one or two of `s × i < y`."""
     stride, base = form.strides[axis], form.base
     minus_stride, minus_base = scale(stride, -1), scale(base, -1)
@@ -129,7 +130,7 @@ def _box(emitter: Emitter, kind: str, form: Form, axis: int, at: Place) -> MaskV
     return make_mask(form.shape, lo, hi)
 
 
-def _bounds(emitter: Emitter, factor: Int, limit: Int, extent: int, at: Place) -> tuple[Int | None, Int | None]:
+def _bounds(emitter: Emitter, factor: Int, limit: Int, extent: int, at: Span) -> tuple[Int | None, Int | None]:
     """(lo, hi) so that `factor × i < limit` where `lo ≤ i < hi`, for positions from 0."""
     if isinstance(factor, int):
         if factor > 0:
@@ -138,7 +139,7 @@ def _bounds(emitter: Emitter, factor: Int, limit: Int, extent: int, at: Place) -
     return _run_time_bounds(emitter, factor, limit, extent, at)
 
 
-def _ceil_div(emitter: Emitter, value: Int, divisor: int, at: Place) -> Int:
+def _ceil_div(emitter: Emitter, value: Int, divisor: int, at: Span) -> Int:
     """⌈value / divisor⌉ where it is positive; else some number that is not: no position is below 0."""
     if divisor == 1:
         return value
@@ -148,7 +149,7 @@ def _ceil_div(emitter: Emitter, value: Int, divisor: int, at: Place) -> Int:
     return int_of(emitter.helper_op("idiv", (rounded, divisor), i64, (i64, i64), at))
 
 
-def _run_time_bounds(emitter: Emitter, factor: Int, limit: Int, extent: int, at: Place) -> tuple[Int, Int]:
+def _run_time_bounds(emitter: Emitter, factor: Int, limit: Int, extent: int, at: Span) -> tuple[Int, Int]:
     """The same where the factor's sign is known at run time only; both bounds are there, one of them void."""
 
     def op(kind: str, *args: Operand) -> Operand:
@@ -168,7 +169,7 @@ def _run_time_bounds(emitter: Emitter, factor: Int, limit: Int, extent: int, at:
 # --------------------------------------------------------------------------- algebra
 
 
-def both(emitter: Emitter, a: MaskValue, b: MaskValue, at: Place) -> MaskValue:
+def both(emitter: Emitter, a: MaskValue, b: MaskValue, at: Span) -> MaskValue:
     """a & b of one shape."""
     if a.known is not None and b.known is not None and expr_size(a.known) + expr_size(b.known) >= MAX_EXPR_NODES:
         a = _known_as_data(emitter, a, at)
@@ -183,7 +184,7 @@ def both(emitter: Emitter, a: MaskValue, b: MaskValue, at: Place) -> MaskValue:
     return make_mask(a.shape, lo, hi, a.preds + b.preds, known, dense)
 
 
-def _known_as_data(emitter: Emitter, mask: MaskValue, at: Place) -> MaskValue:
+def _known_as_data(emitter: Emitter, mask: MaskValue, at: Span) -> MaskValue:
     """The mask with its expression computed once, as a block."""
     assert mask.known is not None
     block = dense_mask(emitter, make_mask(mask.shape, known=mask.known), at)
@@ -224,7 +225,7 @@ def combine_known(kind: str, *masks: MaskValue) -> MaskValue | None:
 # --------------------------------------------------------------------------- shape and data
 
 
-def view_mask(emitter: Emitter, mask: MaskValue, axes: Axes, shape: Shape, at: Place) -> MaskValue:
+def view_mask(emitter: Emitter, mask: MaskValue, axes: Axes, shape: Shape, at: Span) -> MaskValue:
     def side(bounds: Bounds) -> Bounds:
         return tuple(() if source is None else bounds[source] for source in axes)
 
@@ -235,7 +236,7 @@ def view_mask(emitter: Emitter, mask: MaskValue, axes: Axes, shape: Shape, at: P
     return make_mask(shape, side(mask.lo), side(mask.hi), mask.preds, known, dense)
 
 
-def dense_mask(emitter: Emitter, mask: MaskValue, at: Place) -> BlockRef:
+def dense_mask(emitter: Emitter, mask: MaskValue, at: Span) -> BlockRef:
     """The mask as an int1 block."""
     symbolic = replace(mask, dense=None)
     if mask.dense is not None and is_everything(symbolic):
@@ -243,7 +244,7 @@ def dense_mask(emitter: Emitter, mask: MaskValue, at: Place) -> BlockRef:
     return emitter.cached(("mask", mask), lambda: _materialise(emitter, symbolic, mask.dense, at))
 
 
-def _materialise(emitter: Emitter, mask: MaskValue, dense: BlockRef | None, at: Place) -> BlockRef:
+def _materialise(emitter: Emitter, mask: MaskValue, dense: BlockRef | None, at: Span) -> BlockRef:
     result = emitter.new_block(i1, mask.shape)
     emitter.emit(MaskBlock(result, mask.lo, mask.hi, mask.preds, mask.known, at))
     if dense is None:

@@ -20,7 +20,6 @@ from kernbench.compiler.imports import find_module, find_submodule
 from kernbench.compiler.library import PREFIX, library_names, read_library
 from kernbench.compiler.live_names import assigned_names
 from kernbench.compiler.modules import PYTHON_BUILTINS, imported, members
-from kernbench.compiler.residual import Place
 from kernbench.compiler.returns import Returns
 from kernbench.compiler.scope import Scope, Silenced
 from kernbench.compiler.source import SourceText
@@ -42,7 +41,7 @@ class Foreign:
 
     node: ast.Import
 
-    def at(self, name: str, place: Place) -> Fault:
+    def at(self, name: str, place: Span) -> Fault:
         node = self.node
         origin = f"from `{node.module}`" if node.name is not None else f"as module `{node.module}`"
         message = f"`{name}` is imported {origin}, which a kernel cannot use"
@@ -130,7 +129,7 @@ class ModuleScope:
         entry = self._names.get(name)
         return entry if isinstance(entry, ModuleValue) else None
 
-    def file(self, name: str, at: Place) -> FileValue | None:
+    def file(self, name: str, at: Span) -> FileValue | None:
         """The file that a name stands for, where it is imported as a module."""
         entry = self._names.get(name)
         try:
@@ -139,7 +138,7 @@ class ModuleScope:
             return None
         return value if isinstance(value, FileValue) else None
 
-    def read(self, name: str, at: Place) -> Value | None:
+    def read(self, name: str, at: Span) -> Value | None:
         """The value of a global name for use at `at`; None where there is no such name."""
         entry = self._names.get(name)
         if isinstance(entry, ast.ClassDef):
@@ -153,7 +152,7 @@ class ModuleScope:
                 raise Unreadable(diagnostic, at.calls)
         return None if entry is None else _usable(name, entry, at)
 
-    def read_member(self, owner: str, name: str, at: Place) -> Value | None:
+    def read_member(self, owner: str, name: str, at: Span) -> Value | None:
         """A constant or kernel of a class; None where `owner` is no class."""
         entry = self._names.get(owner)
         if isinstance(entry, Elsewhere) and entry.name is not None:
@@ -169,7 +168,7 @@ class ModuleScope:
             )
         return _usable(f"{owner}.{name}", constants[name], at)
 
-    def _member_elsewhere(self, path: Path, owner: str, name: str, at: Place) -> Value | None:
+    def _member_elsewhere(self, path: Path, owner: str, name: str, at: Span) -> Value | None:
         reading, scope = self._walker.reading, self._file_scope(path, owner, at)
         if scope is None or (path, owner) in reading:
             return None
@@ -185,9 +184,7 @@ class ModuleScope:
             value = self._frame(Scope() if scope is None else scope).evaluate(node)
         known = as_constexpr(value)
         if instrs or known is None:
-            raise fault(
-                "E_CONSTEXPR_NEEDED", "this is no compile-time constant", Place(node.span), "computed at run time"
-            )
+            raise fault("E_CONSTEXPR_NEEDED", "this is no compile-time constant", node.span, "computed at run time")
         return known
 
     def _frame(self, scope: Scope) -> Frame:
@@ -241,7 +238,7 @@ class ModuleScope:
         found.update({name: Elsewhere(node, path, name) for name in names if name[0] not in "_*"})
         return found
 
-    def read_from_file(self, module: FileValue, name: str, at: Place) -> Value:
+    def read_from_file(self, module: FileValue, name: str, at: Span) -> Value:
         """A member of a file that was imported as a module."""
         with _imported_by(module.imported):
             scope = self._file_scope(module.path, name, at, module.importer)
@@ -254,11 +251,11 @@ class ModuleScope:
             raise fault("E_UNKNOWN_NAME", message, at, "used here")
         return replace(module, name=_inside(module.name, name), path=inner)
 
-    def read_member_from_file(self, module: FileValue, owner: str, name: str, at: Place) -> Value | None:
+    def read_member_from_file(self, module: FileValue, owner: str, name: str, at: Span) -> Value | None:
         """A constant or kernel of a class of a file that was imported as a module; None where `owner` is no class."""
         return self._member_elsewhere(module.path, owner, name, at)
 
-    def _read_elsewhere(self, entry: Elsewhere, at: Place) -> Value:
+    def _read_elsewhere(self, entry: Elsewhere, at: Span) -> Value:
         node = entry.node
         if entry.name is not None:
             module = FileValue(node.module, entry.path, self._source, node.span)
@@ -269,7 +266,7 @@ class ModuleScope:
             name = node.module if node.alias else node.module.split(".")[0]
         return FileValue(name, entry.path, self._source, node.span)
 
-    def read_once(self, path: Path, name: str, at: Place) -> Value | None:
+    def read_once(self, path: Path, name: str, at: Span) -> Value | None:
         """Read a name for another file, which itself may have got it from there."""
         reading = self._walker.reading
         if (path, name) in reading:
@@ -281,7 +278,7 @@ class ModuleScope:
         finally:
             reading.remove((path, name))
 
-    def _file_scope(self, path: Path, name: str, at: Place, importer: SourceText | None = None) -> ModuleScope | None:
+    def _file_scope(self, path: Path, name: str, at: Span, importer: SourceText | None = None) -> ModuleScope | None:
         """The names of another file that one of them needs; None where the file does not have it."""
         known, key = self._walker.files, (str(path), name)
         if key not in known:
@@ -293,7 +290,7 @@ class ModuleScope:
                 raise
         return known[key]
 
-    def _open(self, path: Path, name: str, at: Place, importer: SourceText) -> ModuleScope | None:
+    def _open(self, path: Path, name: str, at: Span, importer: SourceText) -> ModuleScope | None:
         try:
             file = self._walker.log.imports.file(path, importer)
             if file.is_host_code(name):
@@ -377,7 +374,7 @@ class ModuleScope:
 
 
 def _absent(message: str, node: ast.Import, advice: str | None) -> Broken:
-    return Broken(fault("E_UNKNOWN_NAME", message, Place(node.span), "imported here", help=advice))
+    return Broken(fault("E_UNKNOWN_NAME", message, node.span, "imported here", help=advice))
 
 
 def _inside(module: str, name: str) -> str:
@@ -388,7 +385,7 @@ def _file_of(path: Path) -> str:
     return f"folder `{path.name}`" if path.is_dir() else f"file `{path.name}`"
 
 
-def _usable(name: str, entry: Entry, at: Place) -> Value:
+def _usable(name: str, entry: Entry, at: Span) -> Value:
     match entry:
         case Foreign():
             raise entry.at(name, at)

@@ -15,8 +15,8 @@ from kernbench.compiler.builtins.standard import TARGET, TARGET_QUESTIONS
 from kernbench.compiler.builtins.torch_types import TORCH_LIMITS, TORCH_TYPES
 from kernbench.compiler.builtins.types import MATH_FUNCTIONS
 from kernbench.compiler.faults import Fault, fault
-from kernbench.compiler.residual import Place
 from kernbench.compiler.values import BuiltinValue, Const, DTypeValue, ModuleValue, PointerType, Value
+from kernbench.diagnostics import Span
 from kernbench.dtypes import ALL, BY_NAME
 
 # Names that statements give a meaning to; the walker knows them.
@@ -66,7 +66,7 @@ _INSTEAD = {
 }
 
 
-def unsupported(spoken: str, name: str, at: Place) -> Fault:
+def unsupported(spoken: str, name: str, at: Span) -> Fault:
     """The refusal of a name that Triton has."""
     return fault("E_UNSUPPORTED_BUILTIN", f"`{spoken}` is not in the language", at, help=_INSTEAD.get(name))
 

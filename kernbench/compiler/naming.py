@@ -11,9 +11,10 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from kernbench.commands import Access, Move, ScalarOp
-from kernbench.compiler.residual import BlockRef, Instr, Place
+from kernbench.compiler.residual import BlockRef, Instr
+from kernbench.diagnostics import Span
 
-_WITHOUT_BLOCKS = (ScalarOp, Place, Access, Move, str, int, float)
+_WITHOUT_BLOCKS = (ScalarOp, Span, Access, Move, str, int, float)
 
 
 def name_blocks(body: tuple[Instr, ...], names: Mapping[int, str]) -> tuple[Instr, ...]:

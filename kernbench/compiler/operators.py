@@ -22,7 +22,6 @@ from kernbench.compiler.emitter import Emitter
 from kernbench.compiler.faults import fault
 from kernbench.compiler.pointers import is_pointer, offset_pointer, select_pointer
 from kernbench.compiler.promotion import result_type
-from kernbench.compiler.residual import Place
 from kernbench.compiler.shapes import broadcast_shapes
 from kernbench.compiler.values import (
     Block,
@@ -35,6 +34,7 @@ from kernbench.compiler.values import (
     is_block,
     type_text,
 )
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, fp32, i1, i64
 
 # operator -> micro-op. `/` and `//`, and `>>` of any sign, are told apart by type where they are evaluated.
@@ -50,7 +50,7 @@ _INTEGER_ONLY = ("//", "&", "|", "^", "<<", ">>")
 # --------------------------------------------------------------------------- entry points
 
 
-def binary(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+def binary(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Span) -> Value:
     if op == "@":
         raise fault("E_UNSUPPORTED_OPERATOR", "`@` is not an operator on blocks", at, help="write tl.dot(a, b)")
     if isinstance(lhs, Const | TupleValue) and isinstance(rhs, Const | TupleValue):
@@ -71,7 +71,7 @@ def binary(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Valu
     return arithmetic(emitter, BINARY[op], lhs, rhs, dtype, at)
 
 
-def compare(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+def compare(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Span) -> Value:
     if op in ("is", "is not", "in", "not in") or not (_is_run_time(lhs) or _is_run_time(rhs)):
         return fold_compare(op, lhs, rhs, at)
     if _is_none(lhs) or _is_none(rhs):
@@ -84,7 +84,7 @@ def compare(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Val
     return arithmetic(emitter, COMPARE[op], lhs, rhs, dtype, at, out=i1)
 
 
-def unary(emitter: Emitter, op: str, value: Value, at: Place) -> Value:
+def unary(emitter: Emitter, op: str, value: Value, at: Span) -> Value:
     if isinstance(value, Const | TupleValue | DTypeValue):
         return fold_unary(op, value, at)
     if op == "not":
@@ -104,13 +104,13 @@ def unary(emitter: Emitter, op: str, value: Value, at: Place) -> Value:
     return arithmetic(emitter, "xor", value, Const(-1 if dtype.is_signed else dtype.max), dtype, at)
 
 
-def logical(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+def logical(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Span) -> Value:
     """`and` and `or` of a run-time left side: elementwise, as int1."""
     kind = "&" if op == "and" else "|"
     return binary(emitter, kind, _condition(emitter, lhs, at), _condition(emitter, rhs, at), at)
 
 
-def select(emitter: Emitter, condition: Value, then: Value, orelse: Value, at: Place) -> Value:
+def select(emitter: Emitter, condition: Value, then: Value, orelse: Value, at: Span) -> Value:
     condition = _condition(emitter, condition, at)
     if is_pointer(then) or is_pointer(orelse):
         return select_pointer(emitter, condition, then, orelse, at)
@@ -124,7 +124,7 @@ def select(emitter: Emitter, condition: Value, then: Value, orelse: Value, at: P
     return elementwise(emitter, "select", (condition, then, orelse), dtype, at)
 
 
-def truth(emitter: Emitter, value: Value, at: Place) -> bool | Operand:
+def truth(emitter: Emitter, value: Value, at: Span) -> bool | Operand:
     if isinstance(value, Const):
         return bool(value.value)
     if isinstance(value, TupleValue):
@@ -144,7 +144,7 @@ def truth(emitter: Emitter, value: Value, at: Place) -> bool | Operand:
     return bool(scalar.operand) if isinstance(scalar.operand, bool | int | float) else scalar.operand
 
 
-def _condition(emitter: Emitter, value: Value, at: Place) -> Value:
+def _condition(emitter: Emitter, value: Value, at: Span) -> Value:
     """As int1; a pointer is true where it is not null."""
     if is_pointer(value):
         return compare(emitter, "!=", value, Const(0), at)
@@ -159,7 +159,7 @@ def _is_none(value: Value) -> bool:
     return isinstance(value, Const) and value.value is None
 
 
-def _addresses(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> list[Value]:
+def _addresses(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Span) -> list[Value]:
     """Pointers compare as the integers that they are, and with integers only."""
     if any(_is_fraction(value) for value in (lhs, rhs)):
         message = f"`{op}` of {type_text(lhs)} and {type_text(rhs)}"

@@ -9,7 +9,7 @@ from kernbench.commands import Int, add, scale
 from kernbench.compiler.conversions import READ_IT, cast, cast_ref, cast_scalar, dense, read_scalar, to_runtime
 from kernbench.compiler.emitter import Emitter
 from kernbench.compiler.faults import Fault, fault
-from kernbench.compiler.residual import BlockOp, BlockRef, Place
+from kernbench.compiler.residual import BlockOp, BlockRef
 from kernbench.compiler.shapes import broadcast, broadcast_shapes
 from kernbench.compiler.symbolic import add_forms, negate, splat
 from kernbench.compiler.values import (
@@ -28,6 +28,7 @@ from kernbench.compiler.values import (
     operand_of,
     type_text,
 )
+from kernbench.diagnostics import Span
 from kernbench.dtypes import i1, i32, i64
 
 
@@ -35,7 +36,7 @@ def is_pointer(value: Value) -> bool:
     return isinstance(value, Pointer | PtrBlock)
 
 
-def offset_pointer(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place) -> Value:
+def offset_pointer(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Span) -> Value:
     """`pointer + integer`, `integer + pointer`, `pointer - integer`."""
     pointer, offset = (lhs, rhs) if is_pointer(lhs) else (rhs, lhs)
     if is_pointer(offset) or op not in ("+", "-") or (op == "-" and not is_pointer(lhs)):
@@ -55,7 +56,7 @@ def offset_pointer(emitter: Emitter, op: str, lhs: Value, rhs: Value, at: Place)
     return PtrBlock(base, total, pointer.element, bits)
 
 
-def _integer(emitter: Emitter, op: str, offset: Value, pointer: Value, at: Place) -> Scalar | IntBlock | Block:
+def _integer(emitter: Emitter, op: str, offset: Value, pointer: Value, at: Span) -> Scalar | IntBlock | Block:
     """An offset as signed 32 or 64-bit integers; unsigned ones keep their value."""
     if isinstance(offset, Const) and isinstance(offset.value, bool | int):
         offset = to_runtime(emitter, offset, at, i64)
@@ -85,7 +86,7 @@ def _offset_bits(pointer: Pointer | PtrBlock, offset: Scalar | IntBlock | Block)
     return 32 if untouched and offset.dtype is i32 else 64
 
 
-def as_pointers(emitter: Emitter, pointer: Pointer | PtrBlock, shape: Shape, at: Place) -> PtrBlock:
+def as_pointers(emitter: Emitter, pointer: Pointer | PtrBlock, shape: Shape, at: Span) -> PtrBlock:
     """A pointer as a block of pointers of `shape`."""
     if isinstance(pointer, Pointer):
         return PtrBlock(pointer.address, splat(shape, 0), pointer.element, pointer.offset_bits)
@@ -94,7 +95,7 @@ def as_pointers(emitter: Emitter, pointer: Pointer | PtrBlock, shape: Shape, at:
     return block
 
 
-def _offset_form(emitter: Emitter, op: str, offset: IntBlock | Block, shape: Shape, at: Place) -> Form:
+def _offset_form(emitter: Emitter, op: str, offset: IntBlock | Block, shape: Shape, at: Span) -> Form:
     value = broadcast(emitter, offset, shape, at, keep_dense=True)
     form = (
         value.form
@@ -112,7 +113,7 @@ def _offset_form(emitter: Emitter, op: str, offset: IntBlock | Block, shape: Sha
     return Form(shape, minus.base, minus.strides, minus.rest, ref)
 
 
-def _add_offsets(emitter: Emitter, block: PtrBlock, form: Form, at: Place) -> tuple[Int, Form]:
+def _add_offsets(emitter: Emitter, block: PtrBlock, form: Form, at: Span) -> tuple[Int, Form]:
     """(byte base, offsets): constant and register parts of the offset move to the base."""
     size = block.element.nbytes
     mine = block.offsets
@@ -126,7 +127,7 @@ def _without_dense(form: Form) -> Form:
     return Form(form.shape, form.base, form.strides, form.rest)
 
 
-def _merge(emitter: Emitter, a: BlockRef | None, b: BlockRef | None, at: Place) -> BlockRef | None:
+def _merge(emitter: Emitter, a: BlockRef | None, b: BlockRef | None, at: Span) -> BlockRef | None:
     if a is None or b is None:
         return a or b
     shape = tuple(max(x, y) for x, y in zip(a.shape, b.shape, strict=True))
@@ -136,7 +137,7 @@ def _merge(emitter: Emitter, a: BlockRef | None, b: BlockRef | None, at: Place) 
     return result
 
 
-def select_pointer(emitter: Emitter, condition: Value, then: Value, orelse: Value, at: Place) -> Value:
+def select_pointer(emitter: Emitter, condition: Value, then: Value, orelse: Value, at: Span) -> Value:
     """One of two pointers, or of two blocks that differ only in where they start, by a scalar condition."""
     if isinstance(condition, Block) and condition.shape == ():
         condition = read_scalar(emitter, condition, at)
@@ -160,7 +161,7 @@ def select_pointer(emitter: Emitter, condition: Value, then: Value, orelse: Valu
     return PtrBlock(start, then.offsets, then.element, bits)
 
 
-def _refused(op: str, lhs: Value, rhs: Value, at: Place) -> Fault:
+def _refused(op: str, lhs: Value, rhs: Value, at: Span) -> Fault:
     if op == "select":
         message = f"one of {type_text(lhs)} and {type_text(rhs)} cannot be picked"
         return fault("E_OPERAND_TYPE", message, at, "a pointer and a number do not mix", help=READ_IT)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from kernbench.compiler.conversions import literal_type, require_numbers
 from kernbench.compiler.faults import fault
-from kernbench.compiler.residual import Place
 from kernbench.compiler.values import Const, Value, element_type
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, fp32, i1, promote
 
 
-def result_type(lhs: Value, rhs: Value, at: Place, *, division: bool = False) -> DType:
+def result_type(lhs: Value, rhs: Value, at: Span, *, division: bool = False) -> DType:
     """Triton's type of an operation: a literal gives way to a run-time value unless its kind is higher."""
     require_numbers(at, lhs, rhs)
     types = [_type_of(value, at) for value in (lhs, rhs)]
@@ -37,7 +37,7 @@ def result_type(lhs: Value, rhs: Value, at: Place, *, division: bool = False) ->
     return dtype
 
 
-def common_type(at: Place, *values: Value) -> DType:
+def common_type(at: Span, *values: Value) -> DType:
     """The type of a function of several values: the operands' types joined from left to right."""
     require_numbers(at, *values)
     dtype = _type_of(values[0], at)
@@ -46,7 +46,7 @@ def common_type(at: Place, *values: Value) -> DType:
     return dtype
 
 
-def _type_of(value: Value, at: Place) -> DType:
+def _type_of(value: Value, at: Span) -> DType:
     if isinstance(value, Const):
         assert isinstance(value.value, bool | int | float)
         dtype = literal_type(value.value)
@@ -62,7 +62,7 @@ def _kind(dtype: DType) -> int:
     return 2 if dtype.is_float else 0 if dtype is i1 else 1
 
 
-def _check_literal(value: Value, dtype: DType, at: Place) -> None:
+def _check_literal(value: Value, dtype: DType, at: Span) -> None:
     if not isinstance(value, Const) or dtype.is_float:
         return
     assert isinstance(value.value, bool | int | float)

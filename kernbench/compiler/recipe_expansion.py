@@ -14,8 +14,7 @@ from kernbench.compiler.composite_types import checked
 from kernbench.compiler.faults import fault
 from kernbench.compiler.handles import broadcast
 from kernbench.compiler.recipes import EngineOp, RecipeDescriptor, View
-from kernbench.compiler.residual import Place
-from kernbench.diagnostics import did_you_mean
+from kernbench.diagnostics import Span, did_you_mean
 from kernbench.dtypes import BY_NAME, DType
 from kernbench.micro_ops import MICRO_OPS
 
@@ -32,7 +31,7 @@ class Expansion:
     recipe: RecipeDescriptor
     operands: dict[str, TensorHandle]
     scalars: Mapping[str, Operand]
-    at: Place
+    at: Span
     scope: Scope = Scope.KERNEL
     dims: dict[str, int] = field(default_factory=dict)
 
@@ -165,7 +164,7 @@ class Expansion:
             return self.recipe.constants[value](self.dims)
         number = self.scalars.get(value, self.recipe.scalars.get(value))
         assert number is not None, f"recipe `{self.name}` names `{value}`, which nothing makes"
-        return self.context.scalar(number, self.at.span)
+        return self.context.scalar(number, self.at)
 
     def destination(self, name: str, shape: tuple[int, ...], known: dict[str, TensorHandle]) -> TensorHandle:
         if name in self.recipe.views:

@@ -5,7 +5,8 @@ blocks, accesses with their symbolic addresses, and regions with explicit carrie
 
 A scalar value *is* a register of the later program (`Reg`); each is assigned once, but for the carried and result
 registers of regions, which moves assign. A block value is `BlockRef`: an id with a type. Views (broadcast, transpose,
-expand) are `ViewOf` instructions: they compute nothing.
+expand) are `ViewOf` instructions: they compute nothing. An instruction's `span` knows the calls of inlined helpers
+that lead to it.
 """
 
 from __future__ import annotations
@@ -30,17 +31,6 @@ class BlockRef:
     name: str = field(default="", compare=False)  # the kernel's own name for it, "" where it has none
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an instruction comes from: its own place, which knows the calls of inlined helpers around it."""
-
-    span: Span
-
-    @property
-    def calls(self) -> tuple[Span, ...]:
-        return self.span.calls
-
-
 BlockOperand = BlockRef | Operand  # a block, a register, or a literal
 
 
@@ -55,7 +45,7 @@ class BlockOp:
     kind: str
     args: tuple[BlockOperand, ...]
     attrs: dict[str, Any]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +56,7 @@ class IndexBlock:
     base: Int
     strides: tuple[Int, ...]
     rest: IndexExpr | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +68,7 @@ class MaskBlock:
     hi: tuple[tuple[Int, ...], ...]
     preds: tuple[Operand, ...]
     mask: IndexExpr | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +79,7 @@ class ViewOf:
     result: BlockRef
     source: BlockRef
     axes: tuple[int | None, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +88,7 @@ class Reshape:
 
     result: BlockRef
     source: BlockRef
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +99,7 @@ class Dot:
     a: BlockRef
     b: BlockRef
     acc: BlockRef | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +111,7 @@ class LoadBlock:
     other: BlockOperand | None
     index: BlockRef | None
     mask: BlockRef | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +120,7 @@ class StoreBlock:
     value: BlockRef  # already of the pointee's dtype and the access's shape
     index: BlockRef | None
     mask: BlockRef | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +134,7 @@ class AtomicBlock:
     compare: BlockRef | None
     index: BlockRef | None
     mask: BlockRef | None
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +144,7 @@ class LoadScalar:
     dtype: DType
     preds: tuple[Operand, ...]
     other: Operand
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +154,7 @@ class StoreScalar:
     dtype: DType
     value_dtype: DType
     preds: tuple[Operand, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +163,7 @@ class BlockToScalar:
 
     result: int
     source: BlockRef
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +207,13 @@ class CompositeCall:
     out: BlockRef | HbmRef | None
     result: BlockRef | None
     updates: tuple[tuple[BlockRef, BlockRef], ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
     blocks: tuple[BlockRef, ...]  # () : everything
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +222,7 @@ class SendBlock:
 
     value: BlockRef
     to: tuple[Operand, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +231,14 @@ class RecvBlock:
 
     result: BlockRef
     source: tuple[Operand, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class AssertScalar:
     condition: Operand
     message: str
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +247,7 @@ class CopyBlock:
 
     result: BlockRef
     source: BlockOperand
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +255,7 @@ class ScratchScope:
     """`with tl.scratch_scope():` — blocks made inside are dead at its end."""
 
     body: tuple[Instr, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +282,7 @@ class ForRegion:
     moves: tuple[Move, ...]
     blocks: tuple[BlockCarry, ...]
     num_stages: int
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +295,7 @@ class WhileRegion:
     init: tuple[Move, ...]
     moves: tuple[Move, ...]
     blocks: tuple[BlockCarry, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +308,7 @@ class IfRegion:
     then_moves: tuple[Move, ...]
     else_moves: tuple[Move, ...]
     blocks: tuple[BlockCarry, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +318,7 @@ class BlockRegion:
     label: int
     body: tuple[Instr, ...]
     slots: tuple[BlockRef, ...]
-    place: Place
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +328,7 @@ class ExitRegion:
     label: int
     moves: tuple[Move, ...]
     blocks: tuple[tuple[BlockRef, BlockRef], ...]  # (slot, value)
-    place: Place
+    span: Span
 
 
 Instr = (

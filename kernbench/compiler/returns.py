@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from kernbench.commands import Affine, Move, Reg
 from kernbench.compiler import ast
 from kernbench.compiler.builder import Builder
-from kernbench.compiler.residual import BlockRef, ExitRegion, Place
+from kernbench.compiler.residual import BlockRef, ExitRegion
 from kernbench.compiler.structure import Key, Leaf, ScalarLeaf
 from kernbench.compiler.unify import add_move, join_key, same, weakened
 from kernbench.compiler.values import Value
+from kernbench.diagnostics import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Returns:
             slot for _, slot in sorted(self.slots.items(), key=lambda item: item[0]) if isinstance(slot, BlockRef)
         )
 
-    def leave(self, builder: Builder, value: Value, at: Place) -> None:
+    def leave(self, builder: Builder, value: Value, at: Span) -> None:
         """A return behind a run-time condition: emit the exit with the result moves."""
         assert self.label is not None
         leaves = self._absorb(builder, value, at)
@@ -74,7 +75,7 @@ class Returns:
         leaves = tuple(self.slots.get(i, leaf) for i, leaf in enumerate(self.shape.leaves))
         return builder.rebuild(self.shape.key, leaves)
 
-    def _absorb(self, builder: Builder, value: Value, at: Place) -> tuple[Leaf, ...]:
+    def _absorb(self, builder: Builder, value: Value, at: Span) -> tuple[Leaf, ...]:
         """Widen the common shape to this value; its leaves in that shape."""
         if self.shape is None:
             self._widen(ReturnShape(*builder.flatten(weakened(value)), frozenset()))

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernbench.compiler.faults import Fault, fault
-from kernbench.compiler.residual import Place
 from kernbench.compiler.values import ErrorValue, Value
 from kernbench.diagnostics import Span
 
@@ -27,7 +26,7 @@ class Unusable:
     others: tuple[tuple[Span, str], ...]
     help: str
 
-    def at(self, place: Place) -> Fault:
+    def at(self, place: Span) -> Fault:
         return fault(self.code, self.message, place, "used here", help=self.help, others=self.others)
 
 
@@ -68,7 +67,7 @@ class Scope:
             return None
         return binding.content
 
-    def read(self, name: str, at: Place) -> Value | None:
+    def read(self, name: str, at: Span) -> Value | None:
         """The value of a local name for use at `at`; None where there is no such local name."""
         binding = self._names.get(name)
         if binding is None:

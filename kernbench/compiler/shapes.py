@@ -12,7 +12,7 @@ from kernbench.compiler.conversions import dense, full, scalar_of
 from kernbench.compiler.emitter import Emitter
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.masks import view_mask
-from kernbench.compiler.residual import Place, Reshape
+from kernbench.compiler.residual import Reshape
 from kernbench.compiler.symbolic import Axes, filled, view_form, view_ref
 from kernbench.compiler.values import (
     NONE,
@@ -32,12 +32,13 @@ from kernbench.compiler.values import (
     shape_text,
     type_text,
 )
+from kernbench.diagnostics import Span
 
 MAX_ELEMENTS = 1 << 20  # of a block, as Triton has it
 MAX_RANK = 8
 
 
-def broadcast_shapes(at: Place, *values: Value) -> Shape:
+def broadcast_shapes(at: Span, *values: Value) -> Shape:
     """The common shape of operands: a lower rank gets axes in front, an extent of 1 repeats."""
     result: Shape = ()
     for value in values:
@@ -50,7 +51,7 @@ def broadcast_shapes(at: Place, *values: Value) -> Shape:
     return result
 
 
-def _mismatch(a: Shape, b: Shape, blocks: list[Value], last: Value, at: Place) -> Fault:
+def _mismatch(a: Shape, b: Shape, blocks: list[Value], last: Value, at: Span) -> Fault:
     axis = next(k for k, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and 1 not in (x, y))
     shapes = " and ".join(shape_text(shape_of(block)) for block in blocks)
     text = f"axis {axis} is {a[axis]} on one side and {b[axis]} on the other"
@@ -60,7 +61,7 @@ def _mismatch(a: Shape, b: Shape, blocks: list[Value], last: Value, at: Place) -
     return fault("E_SHAPE_MISMATCH", f"shapes {shapes} do not broadcast", at, text, help=help, about=last)
 
 
-def view(emitter: Emitter, value: Value, axes: Axes, shape: Shape, at: Place) -> Value:
+def view(emitter: Emitter, value: Value, axes: Axes, shape: Shape, at: Span) -> Value:
     """The value with its axes renumbered; `None` in `axes` is a new or repeated axis."""
     match value:
         case Block():
@@ -76,7 +77,7 @@ def view(emitter: Emitter, value: Value, axes: Axes, shape: Shape, at: Place) ->
             raise fault("E_BLOCK_EXPECTED", f"a block is needed, {type_text(value)} is given", at)
 
 
-def broadcast(emitter: Emitter, value: Value, shape: Shape, at: Place, *, keep_dense: bool = False) -> Value:
+def broadcast(emitter: Emitter, value: Value, shape: Shape, at: Span, *, keep_dense: bool = False) -> Value:
     """The value repeated to `shape`, which `broadcast_shapes` found.
 
     With `keep_dense` a dense block is lifted to the rank but not repeated: the result is the dense part of a form.
@@ -98,7 +99,7 @@ def broadcast(emitter: Emitter, value: Value, shape: Shape, at: Place, *, keep_d
     return view(emitter, value, axes, shape, at)
 
 
-def broadcast_to(emitter: Emitter, value: Value, shape: Shape, at: Place) -> Value:
+def broadcast_to(emitter: Emitter, value: Value, shape: Shape, at: Span) -> Value:
     """`tl.broadcast_to`: the rank must agree, unless the value is a scalar."""
     have = shape_of(value)
     if have == ():
@@ -110,7 +111,7 @@ def broadcast_to(emitter: Emitter, value: Value, shape: Shape, at: Place) -> Val
     return broadcast(emitter, value, shape, at)
 
 
-def expand_dims(emitter: Emitter, value: Value, axis: int, at: Place) -> Value:
+def expand_dims(emitter: Emitter, value: Value, axis: int, at: Span) -> Value:
     """A new axis of extent 1 so that it is axis `axis` of the result."""
     have = shape_of(value)
     rank = len(have) + 1
@@ -122,7 +123,7 @@ def expand_dims(emitter: Emitter, value: Value, axis: int, at: Place) -> Value:
     return view(emitter, value, axes, (*have[:place], 1, *have[place:]), at)
 
 
-def permute(emitter: Emitter, value: Value, order: tuple[int, ...], at: Place) -> Value:
+def permute(emitter: Emitter, value: Value, order: tuple[int, ...], at: Span) -> Value:
     have = shape_of(value)
     if sorted(axis % max(len(have), 1) for axis in order) != list(range(len(have))):
         raise fault("E_BAD_AXIS", f"{list(order)} is no order of the axes of shape {shape_text(have)}", at)
@@ -130,7 +131,7 @@ def permute(emitter: Emitter, value: Value, order: tuple[int, ...], at: Place) -
     return view(emitter, value, axes, tuple(have[axis] for axis in axes), at)
 
 
-def reshape(emitter: Emitter, value: Value, shape: Shape, at: Place) -> Value:
+def reshape(emitter: Emitter, value: Value, shape: Shape, at: Span) -> Value:
     """The same elements, row by row, in another shape."""
     have = shape_of(value)
     if math.prod(have) != math.prod(shape):
@@ -153,7 +154,7 @@ def reshape(emitter: Emitter, value: Value, shape: Shape, at: Place) -> Value:
     return Block(result)
 
 
-def subscript(emitter: Emitter, value: Value, indices: tuple[Value | slice, ...], at: Place) -> Value:
+def subscript(emitter: Emitter, value: Value, indices: tuple[Value | slice, ...], at: Span) -> Value:
     """`tuple[i]`, `tuple[a:b]`, `dict["key"]`, and `block[:, None]`."""
     if isinstance(value, TupleValue | DictValue) or (isinstance(value, Const) and isinstance(value.value, str)):
         return _item(value, indices, at)
@@ -186,7 +187,7 @@ def subscript(emitter: Emitter, value: Value, indices: tuple[Value | slice, ...]
     return view(emitter, value, axes, tuple(shape), at)
 
 
-def _bad_subscript(value: Value, at: Place) -> Fault:
+def _bad_subscript(value: Value, at: Span) -> Fault:
     return fault(
         "E_BAD_SUBSCRIPT",
         f"a block's subscript holds only `:` and `None`, one `:` at most for each of the {len(shape_of(value))} axes",
@@ -196,7 +197,7 @@ def _bad_subscript(value: Value, at: Place) -> Fault:
     )
 
 
-def _item(value: TupleValue | DictValue | Const, indices: tuple[Value | slice, ...], at: Place) -> Value:
+def _item(value: TupleValue | DictValue | Const, indices: tuple[Value | slice, ...], at: Span) -> Value:
     if len(indices) != 1:
         raise fault("E_BAD_SUBSCRIPT", f"{type_text(value)} takes one index, {len(indices)} are given", at)
     index = indices[0] if isinstance(indices[0], slice) else plain(indices[0])
@@ -219,14 +220,14 @@ def _item(value: TupleValue | DictValue | Const, indices: tuple[Value | slice, .
     return items[index]
 
 
-def check_axis(axis: int, rank: int, at: Place) -> int:
+def check_axis(axis: int, rank: int, at: Span) -> int:
     """An axis counted from 0; negative ones count from the end."""
     if not -rank <= axis < rank:
         raise fault("E_BAD_AXIS", f"axis {axis} is outside a block of {rank} axes", at)
     return axis % rank
 
 
-def check_shape(shape: Shape, at: Place, *, power_of_two: bool, in_tcm: bool = True) -> Shape:
+def check_shape(shape: Shape, at: Span, *, power_of_two: bool, in_tcm: bool = True) -> Shape:
     """The shape of a new block, within the limits of a block; a reference into HBM has no limit of size."""
     for extent in shape:
         if extent < 1:

@@ -23,7 +23,6 @@ from kernbench.compiler.residual import (
     ForRegion,
     IfRegion,
     Instr,
-    Place,
     ScratchScope,
     WhileRegion,
 )
@@ -47,6 +46,7 @@ from kernbench.compiler.values import (
     is_block,
     type_text,
 )
+from kernbench.diagnostics import Span
 
 
 def run_assign(frame: Frame, node: ast.Assign) -> None:
@@ -269,13 +269,13 @@ def result_with_written(frame: Frame, value: Value) -> Value:
     return TupleValue((value, *(NONE if block is None else block for block in blocks)))
 
 
-def take_result(frame: Frame, result: Value, at: Place) -> Value:
+def take_result(frame: Frame, result: Value, at: Span) -> Value:
     """Take apart what `result_with_written` put together, once the Block is left."""
     if frame.is_kernel:
         return NONE
     assert isinstance(result, TupleValue)
     for name, block in zip(frame.results, result.items[1:], strict=True):
-        frame.scope.bind(name, block, at.span)
+        frame.scope.bind(name, block, at)
     return result.items[0]
 
 

@@ -21,7 +21,7 @@ from kernbench.compiler.conversions import (
 )
 from kernbench.compiler.emitter import Emitter
 from kernbench.compiler.faults import fault
-from kernbench.compiler.residual import BlockRef, Place
+from kernbench.compiler.residual import BlockRef
 from kernbench.compiler.symbolic import filled
 from kernbench.compiler.values import (
     Block,
@@ -44,6 +44,7 @@ from kernbench.compiler.values import (
     shape_text,
     type_text,
 )
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, i1, i64, promote
 
 
@@ -405,7 +406,7 @@ def key_text(key: Key) -> str:
 # --------------------------------------------------------------------------- convert
 
 
-def convert(emitter: Emitter, value: Value, key: Key, at: Place) -> Value:
+def convert(emitter: Emitter, value: Value, key: Key, at: Span) -> Value:
     """The value in structure `key`, its scalars in registers or literals of exactly their types."""
     match key:
         case SameKey():
@@ -434,14 +435,14 @@ def convert(emitter: Emitter, value: Value, key: Key, at: Place) -> Value:
             return value
 
 
-def _convert_block(emitter: Emitter, value: Value, key: BlockKey, at: Place) -> BlockRef:
+def _convert_block(emitter: Emitter, value: Value, key: BlockKey, at: Span) -> BlockRef:
     if isinstance(value, Const | Scalar):
         scalar = scalar_of(emitter, cast(emitter, value, key.dtype, at), at)
         return fill(emitter, emitter.data(scalar, at), key.dtype, key.shape, at)
     return cast_ref(emitter, dense(emitter, value, at), key.dtype, at)
 
 
-def _convert_pointers(emitter: Emitter, value: PtrBlock, key: PtrKey, at: Place) -> PtrBlock:
+def _convert_pointers(emitter: Emitter, value: PtrBlock, key: PtrKey, at: Span) -> PtrBlock:
     found = flatten(value)[0]
     assert isinstance(found, PtrKey)
     if found.form == key.form:

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from kernbench.commands import Affine, AxisIndex, IndexExpr, IndexOp, Int, Reg, add, scale
 from kernbench.compiler.emitter import Emitter, within_bits
-from kernbench.compiler.residual import BlockRef, Place, ViewOf
+from kernbench.compiler.residual import BlockRef, ViewOf
 from kernbench.compiler.values import Form, Shape, operand_of
+from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, i64
 
 # An index expression is evaluated for every element when its command issues, so it must stay small; beyond this
@@ -42,7 +43,7 @@ def add_forms(a: Form, b: Form) -> Form:
     return Form(a.shape, within_bits(add(a.base, b.base)), strides, rest, a.dense or b.dense)
 
 
-def scale_form(emitter: Emitter, form: Form, factor: Int, at: Place) -> Form:
+def scale_form(emitter: Emitter, form: Form, factor: Int, at: Span) -> Form:
     """form × factor; its dense part must have been dealt with."""
     assert form.dense is None
     rest = form.rest
@@ -112,7 +113,7 @@ def is_plain(form: Form) -> bool:
 Axes = Sequence[int | None]  # for each result axis the source axis it runs along, or None
 
 
-def view_ref(emitter: Emitter, ref: BlockRef, axes: Axes, shape: Shape, at: Place) -> BlockRef:
+def view_ref(emitter: Emitter, ref: BlockRef, axes: Axes, shape: Shape, at: Span) -> BlockRef:
     """A view of a dense block; the block itself where nothing changes."""
     if shape == ref.shape and all(axis == k or (axis is None and shape[k] == 1) for k, axis in enumerate(axes)):
         return ref
@@ -145,7 +146,7 @@ def dense_axes(ref: BlockRef, axes: Axes) -> tuple[tuple[int | None, ...], Shape
     return tuple(axes), shape
 
 
-def view_form(emitter: Emitter, form: Form, axes: Axes, shape: Shape, at: Place) -> Form:
+def view_form(emitter: Emitter, form: Form, axes: Axes, shape: Shape, at: Span) -> Form:
     """Axes renumbered, added, dropped (extent 1 only) or repeated (`None`)."""
     strides = tuple(0 if source is None or form.shape[source] == 1 else form.strides[source] for source in axes)
     rest = None if form.rest is None else move_axes(form.rest, axes)
@@ -155,7 +156,7 @@ def view_form(emitter: Emitter, form: Form, axes: Axes, shape: Shape, at: Place)
     return Form(shape, form.base, strides, rest, dense)
 
 
-def filled(emitter: Emitter, ref: BlockRef, shape: Shape, at: Place) -> BlockRef:
+def filled(emitter: Emitter, ref: BlockRef, shape: Shape, at: Span) -> BlockRef:
     """A dense part repeated to the full shape."""
     axes = [None if have != want else axis for axis, (have, want) in enumerate(zip(ref.shape, shape, strict=True))]
     return view_ref(emitter, ref, axes, shape, at)

@@ -159,7 +159,7 @@ class TLContext:
         else:
             keep = micro.whole or "bcast_axis" in extra
             args = tuple(self.block_operand(arg, None if keep else instr.result.shape) for arg in instr.args)
-        self.math(instr.kind, args, out, instr.place.span, extra)
+        self.math(instr.kind, args, out, instr.span, extra)
 
     def block_operand(self, arg: BlockOperand, shape: tuple[int, ...] | None) -> TensorHandle | Operand:
         if not isinstance(arg, BlockRef):
@@ -169,7 +169,7 @@ class TLContext:
 
     def index_block(self, instr: IndexBlock) -> None:
         extra = {"base": instr.base, "strides": instr.strides, "rest": instr.rest}
-        self.math("index", (), self.handle(instr.result), instr.place.span, extra)
+        self.math("index", (), self.handle(instr.result), instr.span, extra)
 
     def mask_block(self, instr: MaskBlock) -> None:
         rank = len(instr.result.shape)
@@ -179,7 +179,7 @@ class TLContext:
             "preds": instr.preds,
             "mask": instr.mask,
         }
-        self.math("mask", (), self.handle(instr.result), instr.place.span, extra)
+        self.math("mask", (), self.handle(instr.result), instr.span, extra)
 
     def copy_block(self, instr: CopyBlock) -> None:
         source = self.block_operand(instr.source, instr.result.shape)
@@ -190,7 +190,7 @@ class TLContext:
             out.strides,
         ):
             return  # both are one buffer already
-        self.math("copy", (source,), out, instr.place.span)
+        self.math("copy", (source,), out, instr.span)
 
     def view_of(self, instr: ViewOf) -> None:
         """Nothing to do: the view's handle has its strides."""
@@ -203,7 +203,7 @@ class TLContext:
         source = self.handle(instr.source)
         whole = self.handle(instr.result)
         out = replace(whole, shape=source.shape, strides=contiguous_strides(source.shape))
-        self.copy(source, out, instr.place.span)
+        self.copy(source, out, instr.span)
 
     def dot(self, instr: Dot) -> None:
         a, b, out = self.handle(instr.a), self.handle(instr.b), self.handle(instr.result)
@@ -212,7 +212,7 @@ class TLContext:
             acc = accumulator(out.shape, accumulator_dtype(a.dtype, b.dtype))
             other = broadcast(self.handle(instr.acc), out.shape)
             ops.append(OpSpec("add", Scope.OUTPUT_TILE, {"src_a": acc, "src_b": other}, {}, acc))
-        self.composite(tuple(ops), instr.place.span)
+        self.composite(tuple(ops), instr.span)
 
     def composite_call(self, instr: CompositeCall) -> None:
         composites.lower_call(self, instr)
@@ -220,7 +220,7 @@ class TLContext:
     # ------------------------------------------------------------------ memory
 
     def load_block(self, instr: LoadBlock) -> None:
-        out, access, span = self.handle(instr.result), instr.access, instr.place.span
+        out, access, span = self.handle(instr.result), instr.access, instr.span
         other = None if instr.other is None else self.block_operand(instr.other, access.shape)
         if not isinstance(other, TensorHandle | None):
             other = self.scalar(other, span)
@@ -231,7 +231,7 @@ class TLContext:
         self.nodes.append(Gather(self.command_id(), out, access, index, mask, other, span))
 
     def store_block(self, instr: StoreBlock) -> None:
-        source, access, span = broadcast(self.handle(instr.value), instr.access.shape), instr.access, instr.place.span
+        source, access, span = broadcast(self.handle(instr.value), instr.access.shape), instr.access, instr.span
         if _is_plain(access, instr.index, instr.mask):
             self.nodes.append(DmaWrite(self.command_id(), source, access, span))
             return
@@ -248,9 +248,7 @@ class TLContext:
         )
         assert value is not None
         old = self.handle(instr.result) if instr.result.id in self.homes.read else None
-        self.nodes.append(
-            Atomic(self.command_id(), instr.kind, value, access, compare, old, index, mask, instr.place.span)
-        )
+        self.nodes.append(Atomic(self.command_id(), instr.kind, value, access, compare, old, index, mask, instr.span))
 
     def load_scalar(self, instr: LoadScalar) -> None:
         self.nodes.append(
@@ -261,7 +259,7 @@ class TLContext:
                 instr.dtype,
                 instr.preds,
                 instr.other,
-                instr.place.span,
+                instr.span,
             )
         )
 
@@ -274,27 +272,27 @@ class TLContext:
                 instr.dtype,
                 instr.value_dtype,
                 instr.preds,
-                instr.place.span,
+                instr.span,
             )
         )
 
     def block_to_scalar(self, instr: BlockToScalar) -> None:
-        self.nodes.append(ReadScalar(self.command_id(), instr.result, self.handle(instr.source), instr.place.span))
+        self.nodes.append(ReadScalar(self.command_id(), instr.result, self.handle(instr.source), instr.span))
 
     # ------------------------------------------------------------------ the rest
 
     def wait_for(self, instr: WaitFor) -> None:
         handles = tuple(self.handle(ref) for ref in instr.blocks)
-        self.nodes.append(Wait(self.command_id(), handles, instr.place.span))
+        self.nodes.append(Wait(self.command_id(), handles, instr.span))
 
     def send_block(self, instr: SendBlock) -> None:
-        self.nodes.append(Send(self.command_id(), self.handle(instr.value), instr.to, instr.place.span))
+        self.nodes.append(Send(self.command_id(), self.handle(instr.value), instr.to, instr.span))
 
     def recv_block(self, instr: RecvBlock) -> None:
-        self.nodes.append(Recv(self.command_id(), self.handle(instr.result), instr.source, instr.place.span))
+        self.nodes.append(Recv(self.command_id(), self.handle(instr.result), instr.source, instr.span))
 
     def assert_scalar(self, instr: AssertScalar) -> None:
-        self.nodes.append(Assert(instr.condition, instr.message, instr.place.span))
+        self.nodes.append(Assert(instr.condition, instr.message, instr.span))
 
     def scalar_op(self, instr: ScalarOp) -> None:
         self.nodes.append(instr)

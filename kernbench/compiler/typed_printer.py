@@ -93,8 +93,7 @@ class Printer:
         if region is not None:
             yield from region(self, instr, depth)
             return
-        span = instr.span if isinstance(instr, ScalarOp) else instr.place.span
-        yield line(LINES[type(instr)](self, instr), depth, span)
+        yield line(LINES[type(instr)](self, instr), depth, instr.span)
 
     # ------------------------------------------------------------------ operands
 
@@ -333,13 +332,13 @@ def _for(p: Printer, i: ForRegion, depth: int) -> Iterator[str]:
     stages = f" num_stages={i.num_stages}" if i.num_stages > 1 else ""
     bounds = p.values((i.start, i.stop, i.step))
     head = f"for {p.typed_register(i.var)} in range({bounds}){stages}{_carried(p, i.init, i.blocks)}"
-    yield line(head, depth, i.place.span)
+    yield line(head, depth, i.span)
     yield from p.sequence(i.body, depth + 1)
     yield from _tail(p, "next", i.moves, _nexts(i.blocks, 0), depth + 1)
 
 
 def _while(p: Printer, i: WhileRegion, depth: int) -> Iterator[str]:
-    yield line(f"while{_carried(p, i.init, i.blocks)}", depth, i.place.span)
+    yield line(f"while{_carried(p, i.init, i.blocks)}", depth, i.span)
     yield from p.sequence(i.header, depth + 1)
     yield line(f"do if {p.value(i.condition)}", depth, None)
     yield from p.sequence(i.body, depth + 1)
@@ -350,7 +349,7 @@ def _if(p: Printer, i: IfRegion, depth: int) -> Iterator[str]:
     slots = [typed_block(carry.slot) for carry in i.blocks]
     registers = [p.typed_register(move.dst) for move in i.then_moves]
     gives = f" gives {', '.join([*registers, *slots])}" if registers or slots else ""
-    yield line(f"if {p.value(i.condition)}{gives}", depth, i.place.span)
+    yield line(f"if {p.value(i.condition)}{gives}", depth, i.span)
     yield from p.sequence(i.then, depth + 1)
     yield from _tail(p, "give", i.then_moves, _nexts(i.blocks, 0), depth + 1)
     if i.orelse or i.else_moves or i.blocks:
@@ -361,12 +360,12 @@ def _if(p: Printer, i: IfRegion, depth: int) -> Iterator[str]:
 
 def _block_region(p: Printer, i: BlockRegion, depth: int) -> Iterator[str]:
     slots = f" gives {', '.join(typed_block(slot) for slot in i.slots)}" if i.slots else ""
-    yield line(f"block {i.label}{slots}", depth, i.place.span)
+    yield line(f"block {i.label}{slots}", depth, i.span)
     yield from p.sequence(i.body, depth + 1)
 
 
 def _scratch(p: Printer, i: ScratchScope, depth: int) -> Iterator[str]:
-    yield line("scratch", depth, i.place.span)
+    yield line("scratch", depth, i.span)
     yield from p.sequence(i.body, depth + 1)
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from kernbench.commands import Move, Reg
 from kernbench.compiler.builder import Builder
-from kernbench.compiler.residual import BlockCarry, BlockRef, Instr, Place
+from kernbench.compiler.residual import BlockCarry, BlockRef, Instr
 from kernbench.compiler.structure import Key, Leaf, ScalarLeaf
 from kernbench.compiler.values import Const, Scalar, TupleValue, Value
+from kernbench.diagnostics import Span
 
 
 def same(a: object, b: object) -> bool:
@@ -64,7 +65,7 @@ class BranchJoin:
     """Joins the values of two branches whose instructions are `then` and `orelse`; conversions go to their ends."""
 
     builder: Builder
-    at: Place
+    at: Span
     then: list[Instr]
     orelse: list[Instr]
     then_moves: list[Move] = field(default_factory=list)

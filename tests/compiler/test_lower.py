@@ -34,7 +34,6 @@ from kernbench.compiler.residual import (
     Instr,
     LoadBlock,
     MaskBlock,
-    Place,
     Reshape,
     Residual,
     StoreBlock,
@@ -45,7 +44,7 @@ from kernbench.compiler.source import SourceText
 from kernbench.diagnostics import Span
 from kernbench.dtypes import DType, fp16, fp32, i1, i32, i64
 
-AT = Place(Span("k.tl", 1, 1, 1, 2))
+AT = Span("k.tl", 1, 1, 1, 2)
 
 
 def block(number: int, *shape: int, dtype: DType = fp32, name: str = "") -> BlockRef:

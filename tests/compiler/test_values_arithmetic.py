@@ -10,13 +10,12 @@ import pytest
 
 from kernbench.compiler.builder import Builder
 from kernbench.compiler.faults import Fault
-from kernbench.compiler.residual import Place
 from kernbench.compiler.values import Block, Const, Scalar, Value, type_text
 from kernbench.diagnostics import Span
 from kernbench.dtypes import BY_NAME, DType
 from tests.compiler.elaborating import error_of, run
 
-AT = Place(Span("k.tl", 1, 1, 1, 2))
+AT = Span("k.tl", 1, 1, 1, 2)
 
 
 def block(builder: Builder, dtype: str, shape: tuple[int, ...] = (4,)) -> Value:

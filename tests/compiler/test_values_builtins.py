@@ -14,7 +14,7 @@ from kernbench.compiler.builtins.torch_types import TORCH_TYPES
 from kernbench.compiler.errors import ERRORS
 from kernbench.compiler.faults import Fault
 from kernbench.compiler.modules import MODULES, PYTHON_BUILTINS, UNSUPPORTED, imported
-from kernbench.compiler.residual import Dot, Place, ViewOf
+from kernbench.compiler.residual import Dot, ViewOf
 from kernbench.compiler.values import BuiltinValue, DTypeValue, ModuleValue
 from kernbench.diagnostics import Span
 from kernbench.dtypes import fp32
@@ -54,7 +54,7 @@ def test_mistakes_at_creation(body: str, code: str, says: str) -> None:
 
 
 def test_blocks_of_triton_files_have_sides_of_powers_of_two() -> None:
-    at = Place(Span("k.py", 1, 1, 1, 2))
+    at = Span("k.py", 1, 1, 1, 2)
     arange = BuiltinValue("arange")
     sides = {size: Builder(power_of_two=True) for size in (128, 200)}
 

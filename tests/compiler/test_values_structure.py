@@ -8,7 +8,7 @@ import pytest
 
 from kernbench.commands import Reg
 from kernbench.compiler.builder import Builder
-from kernbench.compiler.residual import BlockRef, Place
+from kernbench.compiler.residual import BlockRef
 from kernbench.compiler.structure import BlockKey, Key, ScalarKey, ScalarLeaf
 from kernbench.compiler.values import (
     Block,
@@ -25,7 +25,7 @@ from kernbench.compiler.values import (
 from kernbench.diagnostics import Span
 from kernbench.dtypes import bf16, fp16, fp32, i1, i32, i64
 
-AT = Place(Span("k.tl", 1, 1, 1, 2))
+AT = Span("k.tl", 1, 1, 1, 2)
 
 
 class Some:

@@ -117,7 +117,7 @@ def _entry(call: Call, item: Value, what: str) -> CompositeEntry:
         raise fault("E_UNKNOWN_OP", f"`{what}` names {name!r}, which is no recipe and no op", call.at, help=help)
     given = {key: value for key, value in item.items if key not in ("op", "scope") and value != NONE}
     operands, extra = _operands(call, given, f"`{name}` of `{what}`")
-    return CompositeEntry(str(name), operands, extra, _scope(call, item), call.at.span)
+    return CompositeEntry(str(name), operands, extra, _scope(call, item), call.at)
 
 
 def _scope(call: Call, item: DictValue) -> str | None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kernbench.compiler.constants import plain
 from kernbench.compiler.faults import fault
-from kernbench.compiler.residual import Place
 from kernbench.compiler.values import (
     BoundMethod,
     BuiltinValue,
@@ -25,7 +24,7 @@ from kernbench.compiler.values import (
     Value,
     type_text,
 )
-from kernbench.diagnostics import nearest
+from kernbench.diagnostics import Span, nearest
 from kernbench.dtypes import BY_NAME, DType
 from kernbench.micro_ops import MICRO_OPS
 
@@ -42,7 +41,7 @@ class Call:
 
     builder: Builder
     name: str
-    at: Place
+    at: Span
     apply: Callable[[Value, tuple[Value, ...]], Value] | None = None  # call a function that is an argument
 
     def constant(self, value: Value, parameter: str, instead: str | None = None) -> object:
@@ -131,7 +130,7 @@ def micro_op_doc(kind: str, more: str = "") -> str:
     return f"{text[0].upper() if starts_with_word else text[0]}{text[1:]}{more}."
 
 
-def call(builder: Builder, function: Value, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Place) -> Value:
+def call(builder: Builder, function: Value, args: tuple[Value, ...], kwargs: Mapping[str, Value], at: Span) -> Value:
     """The value of a call of a builtin or method."""
     if isinstance(function, BoundMethod):
         args = (function.receiver, *args)
