@@ -253,7 +253,8 @@ class ModuleScope:
 
     def read_member_from_file(self, module: FileValue, owner: str, name: str, at: Span) -> Value | None:
         """A constant or kernel of a class of a file that was imported as a module; None where `owner` is no class."""
-        return self._member_elsewhere(module.path, owner, name, at)
+        with _imported_by(module.imported):
+            return self._member_elsewhere(module.path, owner, name, at)
 
     def _read_elsewhere(self, entry: Elsewhere, at: Span) -> Value:
         node = entry.node

@@ -226,6 +226,7 @@ def test_without_a_repository_links_lead_anywhere(tmp_path: Path) -> None:
         ("from .over import double\n", "double(i)", ["from .huge import double", "from .over import double"]),
         ("from .over import C\n", "i + C.x", ["from .huge import C", "from .over import C"]),
         ("from . import huge\n", "huge.double(i)", ["from . import huge"]),
+        ("from . import huge\n", "i + huge.C.x", ["from . import huge"]),
         ("import pkg.ops.huge\n", "pkg.ops.huge.double(i)", ["import pkg.ops.huge"]),
     ],
 )
