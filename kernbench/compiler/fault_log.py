@@ -30,10 +30,10 @@ class FaultLog:
     def __init__(self, source: SourceText, imports: Imports | None = None) -> None:
         self.source = source
         self.imports = imports or Imports(source)
-        self._found: list[Diagnostic] = []
+        self._found: list[Diagnostic] = []  # without source lines and calls until they are published
 
     def add(self, fault: Fault) -> None:
-        self._found.append(self._located(fault))
+        self._found.append(fault.diagnostic)
         if len(self._found) >= MAX_FOUND:
             raise GiveUp
 
@@ -65,13 +65,13 @@ class FaultLog:
             if diagnostic.message in messages or len(messages) == MAX_AT_ONE_PLACE:
                 continue
             messages.append(diagnostic.message)
-            sink.add(diagnostic)
+            sink.add(self._located(diagnostic))
             shown += 1
             if shown == MAX_ERRORS:
                 sink.add(error("E_TOO_MANY_ERRORS", f"only the first {MAX_ERRORS} errors are shown"))
                 return
 
-    def _located(self, fault: Fault) -> Diagnostic:
-        diagnostic = fault.diagnostic
-        called = (*diagnostic.secondary, *self.imports.call_labels(fault.calls))
+    def _located(self, diagnostic: Diagnostic) -> Diagnostic:
+        calls = () if diagnostic.primary is None else diagnostic.primary.span.calls
+        called = (*diagnostic.secondary, *self.imports.call_labels(calls))
         return self.imports.shown(replace(diagnostic, secondary=called))

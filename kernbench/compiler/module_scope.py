@@ -71,8 +71,15 @@ def _imported_by(span: Span) -> Iterator[None]:
     except Unreadable as found:
         label, told = Label(span, "imported here"), found.diagnostic
         if told.primary is None:
-            raise Unreadable(replace(told, primary=label), found.calls) from None
-        raise Unreadable(replace(told, secondary=(*told.secondary, label)), found.calls) from None
+            raise Unreadable(replace(told, primary=label)) from None
+        raise Unreadable(replace(told, secondary=(*told.secondary, label))) from None
+
+
+def _unreadable(told: Diagnostic, at: Span) -> Unreadable:
+    """As it was told of the file; the calls that lead to the use at `at` lead to the place there."""
+    if told.primary is None:
+        return Unreadable(told)
+    return Unreadable(replace(told, primary=replace(told.primary, span=told.primary.span.within(at.calls))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +155,15 @@ class ModuleScope:
             return self._read_elsewhere(entry, at)
         if entry is None and self._unread:
             diagnostic, node = self._unread[0]
-            with _imported_by(node.span):
-                raise Unreadable(diagnostic, at.calls)
+            with _imported_by(node.span.within(at.calls)):
+                raise _unreadable(diagnostic, at)
         return None if entry is None else _usable(name, entry, at)
 
     def read_member(self, owner: str, name: str, at: Span) -> Value | None:
         """A constant or kernel of a class; None where `owner` is no class."""
         entry = self._names.get(owner)
         if isinstance(entry, Elsewhere) and entry.name is not None:
-            with _imported_by(entry.node.span):
+            with _imported_by(entry.node.span.within(at.calls)):
                 return self._member_elsewhere(entry.path, entry.name, name, at)
         constants = self._classes.get(owner)
         if constants is None:
@@ -240,7 +247,7 @@ class ModuleScope:
 
     def read_from_file(self, module: FileValue, name: str, at: Span) -> Value:
         """A member of a file that was imported as a module."""
-        with _imported_by(module.imported):
+        with _imported_by(module.imported.within(at.calls)):
             scope = self._file_scope(module.path, name, at, module.importer)
             value = None if scope is None else scope.read_once(module.path, name, at)
         if value is not None:
@@ -253,7 +260,7 @@ class ModuleScope:
 
     def read_member_from_file(self, module: FileValue, owner: str, name: str, at: Span) -> Value | None:
         """A constant or kernel of a class of a file that was imported as a module; None where `owner` is no class."""
-        with _imported_by(module.imported):
+        with _imported_by(module.imported.within(at.calls)):
             return self._member_elsewhere(module.path, owner, name, at)
 
     def _read_elsewhere(self, entry: Elsewhere, at: Span) -> Value:
@@ -301,9 +308,9 @@ class ModuleScope:
             scope = ModuleScope(file.take(name), self._walker, file.source)
         except OSError as wrong:
             message = f"`{path}` cannot be read: {(wrong.strerror or 'unknown reason').lower()}"
-            raise Unreadable(error("E_FOREIGN_NAME", message), at.calls) from None
+            raise Unreadable(error("E_FOREIGN_NAME", message)) from None
         except KernBenchError as found:
-            raise Unreadable(found.diagnostics[0], at.calls) from None
+            raise _unreadable(found.diagnostics[0], at) from None
         return scope if name in scope else None
 
     def _import_helpers(self, node: ast.Import, name: str) -> None:
@@ -357,7 +364,7 @@ class ModuleScope:
         if problem is None and not wrong:
             self._walker.log.accept(told)
             return {name: entry for name in scope if (entry := scope.value(name)) is not None}
-        first = problem if isinstance(problem, Fault) else Fault(wrong[0], ()) if wrong else None
+        first = problem if isinstance(problem, Fault) else Fault(wrong[0]) if wrong else None
         return dict.fromkeys(assigned_names(node), Broken(first))
 
     def _define_class(self, node: ast.ClassDef) -> None:
