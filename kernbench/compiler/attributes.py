@@ -25,6 +25,7 @@ from kernbench.compiler.values import (
     ModuleValue,
     PointerType,
     TileValue,
+    TorchModule,
     TupleValue,
     Value,
     element_type,
@@ -88,7 +89,7 @@ def _member(module: ModuleValue, name: str, at: Span) -> Value:
     spoken = f"{module.name}.{name}"
     if name in UNSUPPORTED.get(module.name, ()):
         raise unsupported(spoken, name, at)
-    if module.name.partition(".")[0] == "torch" and "(" not in module.name:
+    if isinstance(module, TorchModule):
         advice = (
             "a kernel can use the limits of torch's types, such as `torch.finfo(torch.float32).max`, and its constants"
         )

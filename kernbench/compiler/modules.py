@@ -15,7 +15,7 @@ from kernbench.compiler.builtins.standard import TARGET, TARGET_QUESTIONS
 from kernbench.compiler.builtins.torch_types import TORCH_LIMITS, TORCH_TYPES
 from kernbench.compiler.builtins.types import MATH_FUNCTIONS
 from kernbench.compiler.faults import Fault, fault
-from kernbench.compiler.values import BuiltinValue, Const, DTypeValue, ModuleValue, PointerType, Value
+from kernbench.compiler.values import BuiltinValue, Const, DTypeValue, ModuleValue, PointerType, TorchModule, Value
 from kernbench.diagnostics import Span
 from kernbench.dtypes import ALL, BY_NAME
 
@@ -139,8 +139,8 @@ MODULES: dict[str, dict[str, Value]] = {
     "torch": {
         **_functions({name.removeprefix("torch."): name for name in (*TORCH_TYPES, "torch.finfo", "torch.iinfo")}),
         **{name: Const(float(getattr(math, name))) for name in ("pi", "e", "inf", "nan")},
-        "version": ModuleValue("torch.version"),
-        "cuda": ModuleValue("torch.cuda"),
+        "version": TorchModule("torch.version"),
+        "cuda": TorchModule("torch.cuda"),
     },
     "torch.version": {name: Const(None) for name in ("cuda", "hip", "xpu")},
     "torch.cuda": _functions({"is_available": "target_info.is_cuda"}),
@@ -161,13 +161,16 @@ PYTHON_BUILTINS: dict[str, Value] = {
 }
 
 
-_PACKAGES = ("triton", "kernbench", "math", "torch")
+_PACKAGES: dict[str, ModuleValue] = {
+    **{name: ModuleValue(name) for name in ("triton", "kernbench", "math")},
+    "torch": TorchModule("torch"),
+}
 
 
 def imported(path: str) -> Value | None:
     """What an import of a dotted path gives; None where it leads out of the language."""
     first, *rest = path.split(".")
-    value: Value | None = ModuleValue(first) if first in _PACKAGES else None
+    value: Value | None = _PACKAGES.get(first)
     for name in rest:
         if not isinstance(value, ModuleValue):
             return None

@@ -217,6 +217,11 @@ class ModuleValue:
 
 
 @dataclass(frozen=True, slots=True)
+class TorchModule(ModuleValue):
+    """Torch, or a module of it, of which the language has next to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileValue:
     """A module that is a file beside the kernel's; `importer` is the file that imports it, `imported` where."""
 
