@@ -10,12 +10,8 @@ import inspect
 from kernbench.compiler.builtins import BUILTINS
 from kernbench.compiler.values import Const, DTypeValue, TupleValue
 
-_OF_ITS_OWN = (
-    "descriptor.",
-    "libdevice.",
-    "torch.",
-    "type.",
-)  # methods of a value, and functions of an imported module
+# Methods of a value, and functions of an imported module
+_OF_ITS_OWN = ("descriptor.", "libdevice.", "torch.", "type.")
 
 _STARS: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
