@@ -57,12 +57,7 @@ def compile_(kernel: str, emit: str, output: str, **options: Any) -> int:
     )
     started = time.perf_counter()
     dumps = {"dump_after": passes, "dump_dir": options["dump_dir"]}
-    case = case_of(asked)
-    for found in () if case is None else case.remarks:
-        say(found.render())
-    compiled, made = specialise(asked, case, options["signature"], dumps)
-    for found in (*made.remarks, *compiled.diagnostics):
-        say(found.render())
+    _, compiled, made = specialise_aloud(asked, options["signature"], dumps)
     if options["time_passes"]:
         say(f"{time.perf_counter() - started:.4f} s")
     if passes and options["dump_dir"] is None:
@@ -78,6 +73,19 @@ def _passes(text: str | None) -> tuple[str, ...]:
         return ()
     wanted = known if text == "all" else tuple(part.strip() for part in text.split(","))
     return tuple(choose(name, known, "--dump-after", "the passes") for name in wanted)
+
+
+def specialise_aloud(
+    asked: Asked, signature: str | None = None, dumps: Mapping[str, Any] | None = None
+) -> tuple[BenchCase | None, CompiledKernel, Kernel]:
+    """The case, where there is one, and its kernel, with the remarks on each said as soon as they are known."""
+    case = case_of(asked)
+    for found in () if case is None else case.remarks:
+        say(found.render())
+    compiled, made = specialise(asked, case, signature, dumps)
+    for found in (*made.remarks, *compiled.diagnostics):
+        say(found.render())
+    return case, compiled, made
 
 
 def specialise(

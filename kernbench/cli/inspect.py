@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from kernbench.cli.cases import Asked, arguments_of, case_of, device_of, load_case
-from kernbench.cli.compile import specialise
+from kernbench.cli.cases import Asked, arguments_of, device_of, load_case
+from kernbench.cli.compile import specialise_aloud
 from kernbench.cli.locate import locate_kernel
 from kernbench.cli.options import bench_options, json_option, opt_option, parse_sets, topology_option
-from kernbench.cli.output import document, print_json, say
+from kernbench.cli.output import document, print_json
 from kernbench.cli.rundir import read_run_dir
 from kernbench.compiler.program_json import program_document
 from kernbench.diagnostics import KernBenchError
@@ -34,12 +34,7 @@ def inspect(kernel: str, line: int | None, op: int | None, with_run: bool, as_js
     Bytes and FLOPs are those of one run of each command; with --run the time is that of the whole run, all PEs.
     """
     asked = _asked(kernel, options)
-    case = case_of(asked)
-    for found in () if case is None else case.remarks:
-        say(found.render())
-    compiled, made = specialise(asked, case)
-    for found in (*made.remarks, *compiled.diagnostics):
-        say(found.render())
+    case, compiled, made = specialise_aloud(asked)
     device = device_of(asked, case)
     uses = inspect_program(compiled.program, compiled.imports, device.graph.spec.pe)
     if with_run:
