@@ -7,10 +7,8 @@ TCM is short, rotation is given up before the program is. Does not know recipes,
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 from kernbench.commands import (
     UNALLOCATED,
@@ -28,11 +26,13 @@ from kernbench.commands import (
     add,
     affine,
     scale,
+    walk,
 )
 from kernbench.compiler.errors import error
 from kernbench.compiler.handles import slot_and_offset
 from kernbench.compiler.imports import Imports
 from kernbench.compiler.liveness import Lifetimes, find_lifetimes
+from kernbench.compiler.program_nodes import bodies, map_bodies, map_handles, map_op_handles
 from kernbench.compiler.target_checks import check_target
 from kernbench.compiler.tile_scratch import tile_scratch
 from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError
@@ -107,7 +107,7 @@ def fits(program: Program, target: Target) -> bool:
 
 def _plans(program: Program) -> list[Plan]:
     """From the most generous to the tightest; the first that fits is taken."""
-    deepest = max([2, *(loop.num_stages for loop in _loops(program.body))])
+    deepest = max([2, *(loop.num_stages for loop in walk(program.body) if isinstance(loop, Loop))])
     depths = range(deepest, 1, -1)
     return [
         *(Plan(depth, False, "all") for depth in depths),
@@ -117,35 +117,13 @@ def _plans(program: Program) -> list[Plan]:
     ]
 
 
-def _loops(body: tuple[Node, ...]) -> list[Loop]:
-    found = []
-    for node in body:
-        if isinstance(node, Loop):
-            found.append(node)
-        for part in _parts(node):
-            found.extend(_loops(part))
-    return found
-
-
-def _parts(node: Node) -> tuple[tuple[Node, ...], ...]:
-    match node:
-        case Loop() | Block():
-            return (node.body,)
-        case While():
-            return (node.header, node.body)
-        case If():
-            return (node.then, node.orelse)
-        case _:
-            return ()
-
-
 # --------------------------------------------------------------------------- tile rings
 
 
 def _add_rings(program: Program, target: Target) -> tuple[Program, _Rings]:
     rings = _Rings()
     number = max((buffer.id for buffer in program.buffers), default=0)
-    for node in _templates(program.body):
+    for node in (node for node in walk(program.body) if isinstance(node, CompositeTemplate)):
         for index, op in enumerate(node.ops):
             for name, handle in _hbm_operands(op):
                 number += 1
@@ -155,16 +133,6 @@ def _add_rings(program: Program, target: Target) -> tuple[Program, _Rings]:
                 rings.buffers.append(buffer)
                 rings.of.setdefault((node.id, index), []).append((name, buffer))
     return replace(program, buffers=(*program.buffers, *rings.buffers)), rings
-
-
-def _templates(body: tuple[Node, ...]) -> list[CompositeTemplate]:
-    found = []
-    for node in body:
-        if isinstance(node, CompositeTemplate):
-            found.append(node)
-        for part in _parts(node):
-            found.extend(_templates(part))
-    return found
 
 
 def _hbm_operands(op: OpSpec) -> list[tuple[str, TensorHandle]]:
@@ -206,7 +174,7 @@ class _Counter:
 
     def sequence(self, body: tuple[Node, ...], loop: int | None) -> None:
         for node in body:
-            parts = _parts(node)
+            parts = bodies(node)
             if isinstance(node, Loop | While):
                 index = self.loops
                 self.loops += 1
@@ -325,17 +293,11 @@ class _Rewriter:
 
     def node(self, node: Node) -> Node:
         match node:
-            case Loop():
-                mine = self.turns()
-                return replace(node, body=self.sequence(node.body), rotations=(*node.rotations, *mine))
-            case While():
-                mine = self.turns()
-                header, body = self.sequence(node.header), self.sequence(node.body)
-                return replace(node, header=header, body=body, rotations=(*node.rotations, *mine))
-            case Block():
-                return replace(node, body=self.sequence(node.body))
-            case If():
-                return replace(node, then=self.sequence(node.then), orelse=self.sequence(node.orelse))
+            case Loop() | While():
+                turned = replace(node, rotations=(*node.rotations, *self.turns()))
+                return map_bodies(turned, self.sequence)
+            case Block() | If():
+                return map_bodies(node, self.sequence)
             case CompositeTemplate():
                 ops = tuple(self.op(node.id, index, op) for index, op in enumerate(node.ops))
                 return replace(node, ops=ops, rw_handles=tuple(self.handle(h) for h in node.rw_handles))
@@ -348,11 +310,9 @@ class _Rewriter:
         return (self.rotations[index],) if index in self.rotations else ()
 
     def op(self, template: int, index: int, op: OpSpec) -> OpSpec:
-        operands = {name: self.handle(handle) for name, handle in op.operands.items()}
-        out = None if op.out is None else self.handle(op.out)
+        op = map_op_handles(op, self.handle)
         rings = tuple(self.ring(name, buffer) for name, buffer in self.rings.of.get((template, index), ()))
-        extra = {**op.extra, "rings": rings} if op.kind == "gemm" else op.extra
-        return replace(op, operands=operands, out=out, extra=extra)
+        return replace(op, extra={**op.extra, "rings": rings}) if op.kind == "gemm" else op
 
     def ring(self, name: str, buffer: Buffer) -> tuple[str, int, int, int]:
         item = self.layout.items[buffer.id]
@@ -366,19 +326,6 @@ class _Rewriter:
         if item.loop is not None:
             slot = affine(0, {self.rotations[item.loop][0]: 1})
         return replace(handle, address=add(item.address + offset, scale(slot, item.slot_bytes)))
-
-
-def map_handles(node: Node, change: Callable[[TensorHandle], TensorHandle]) -> Node:
-    """A command with each of its handles changed."""
-    fields: dict[str, Any] = {}
-    for name in ("dst", "src", "compare", "index", "mask", "other"):
-        value = getattr(node, name, None)
-        if isinstance(value, TensorHandle):
-            fields[name] = change(value)
-    handles = getattr(node, "handles", None)
-    if handles:
-        fields["handles"] = tuple(change(handle) for handle in handles)
-    return replace(node, **fields) if fields else node
 
 
 # --------------------------------------------------------------------------- too much

@@ -10,18 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kernbench.commands import (
-    Block,
     CompositeTemplate,
     DmaRead,
     Gather,
-    If,
-    Loop,
     Node,
     Program,
     ScalarOp,
-    While,
 )
 from kernbench.compiler.liveness import steps
+from kernbench.compiler.program_nodes import map_bodies
 from kernbench.compiler.static_slice import registers_of
 from kernbench.diagnostics import Span
 from kernbench.micro_ops import MICRO_OPS
@@ -37,7 +34,7 @@ def fuse(program: Program) -> Program:
 def _sequence(body: tuple[Node, ...]) -> tuple[Node, ...]:
     out: list[Node] = []
     chain = _Chain()
-    nodes = [_inner(node) for node in body]
+    nodes = [map_bodies(node, _sequence) for node in body]
     for index, node in enumerate(nodes):
         if isinstance(node, CompositeTemplate) and is_elementwise(node):
             if not chain.takes(node, nodes[index + 1 : index + 1 + LOOK_AHEAD]):
@@ -50,18 +47,6 @@ def _sequence(body: tuple[Node, ...]) -> tuple[Node, ...]:
             out.append(node)
     chain.flush(out)
     return tuple(out)
-
-
-def _inner(node: Node) -> Node:
-    match node:
-        case Loop() | Block():
-            return replace(node, body=_sequence(node.body))
-        case While():
-            return replace(node, header=_sequence(node.header), body=_sequence(node.body))
-        case If():
-            return replace(node, then=_sequence(node.then), orelse=_sequence(node.orelse))
-        case _:
-            return node
 
 
 def is_elementwise(node: CompositeTemplate) -> bool:

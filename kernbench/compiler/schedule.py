@@ -18,7 +18,6 @@ from kernbench.commands import (
     Affine,
     Assert,
     Atomic,
-    Block,
     CompositeTemplate,
     DmaRead,
     DmaWrite,
@@ -39,15 +38,14 @@ from kernbench.commands import (
     Scatter,
     Send,
     TensorHandle,
-    While,
     add,
     affine,
     scale,
     walk,
 )
-from kernbench.compiler.allocate import map_handles
 from kernbench.compiler.handles import in_slot
 from kernbench.compiler.liveness import steps
+from kernbench.compiler.program_nodes import bodies, map_bodies, map_handles
 from kernbench.compiler.static_slice import registers_of
 from kernbench.compiler.unread import drop_unread
 from kernbench.dtypes import DType, i1, i64
@@ -108,14 +106,8 @@ class _Scheduler:
             case Loop():
                 invariant, loop = _hoist(replace(node, body=self.sequence(node.body)))
                 return (*invariant, *self.loop(loop))
-            case Block():
-                return (replace(node, body=self.sequence(node.body)),)
-            case While():
-                return (replace(node, header=self.sequence(node.header), body=self.sequence(node.body)),)
-            case If():
-                return (replace(node, then=self.sequence(node.then), orelse=self.sequence(node.orelse)),)
             case _:
-                return (node,)
+                return (map_bodies(node, self.sequence),)
 
     # ------------------------------------------------------------------ one loop
 
@@ -334,27 +326,9 @@ def _in_slot(node: Node, rings: set[int], turn: int) -> Node:
             return handle
         return replace(handle, address=in_slot(affine(0, {turn: 1})))
 
-    match node:
-        case Loop() | Block():
-            return replace(node, body=tuple(_in_slot(inner, rings, turn) for inner in node.body))
-        case While():
-            header = tuple(_in_slot(inner, rings, turn) for inner in node.header)
-            return replace(node, header=header, body=tuple(_in_slot(inner, rings, turn) for inner in node.body))
-        case If():
-            then = tuple(_in_slot(inner, rings, turn) for inner in node.then)
-            return replace(node, then=then, orelse=tuple(_in_slot(inner, rings, turn) for inner in node.orelse))
-        case CompositeTemplate():
-            ops = tuple(
-                replace(
-                    op,
-                    operands={name: change(handle) for name, handle in op.operands.items()},
-                    out=None if op.out is None else change(op.out),
-                )
-                for op in node.ops
-            )
-            return replace(node, ops=ops, rw_handles=tuple(change(handle) for handle in node.rw_handles))
-        case _:
-            return map_handles(node, change)
+    if bodies(node):
+        return map_bodies(node, lambda body: tuple(_in_slot(inner, rings, turn) for inner in body))
+    return map_handles(node, change)
 
 
 def _ascends(loop: Loop) -> bool:

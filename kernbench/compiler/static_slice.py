@@ -15,7 +15,6 @@ from kernbench.commands import (
     Affine,
     Assert,
     Atomic,
-    Block,
     CompositeTemplate,
     DmaRead,
     DmaWrite,
@@ -40,6 +39,7 @@ from kernbench.commands import (
     operand_registers,
     walk,
 )
+from kernbench.compiler.program_nodes import map_bodies
 
 
 def mark_static(program: Program) -> Program:
@@ -195,13 +195,7 @@ def _marked(body: Iterable[Node], slice_: _Slice) -> tuple[Node, ...]:
 
 def _mark(node: Node, slice_: _Slice) -> Node:
     match node:
-        case Loop() | Block():
-            return replace(node, body=_marked(node.body, slice_))
-        case While():
-            return replace(node, header=_marked(node.header, slice_), body=_marked(node.body, slice_))
-        case If():
-            return replace(node, then=_marked(node.then, slice_), orelse=_marked(node.orelse, slice_))
         case CompositeTemplate() | DmaRead() | Gather() | Atomic() | ScalarLoad() | ReadScalar() | Send() | Recv():
             return replace(node, static=True) if is_static(node, slice_) else node
         case _:
-            return node
+            return map_bodies(node, lambda body: _marked(body, slice_))

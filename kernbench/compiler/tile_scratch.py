@@ -10,22 +10,19 @@ from collections import Counter
 from dataclasses import replace
 
 from kernbench.commands import (
-    Block,
     CompositeTemplate,
-    If,
-    Loop,
     Node,
     OpSpec,
     Program,
     Scope,
     Target,
     TensorHandle,
-    While,
     contiguous_strides,
     walk,
 )
 from kernbench.compiler.handles import in_slot
 from kernbench.compiler.liveness import steps, tcm_handles
+from kernbench.compiler.program_nodes import map_bodies, map_op_handles
 
 Shape = tuple[int, ...]
 
@@ -93,22 +90,10 @@ def _sequence(body: tuple[Node, ...], shapes: dict[int, Shape]) -> tuple[Node, .
 
 
 def _node(node: Node, shapes: dict[int, Shape]) -> Node:
-    match node:
-        case Loop() | Block():
-            return replace(node, body=_sequence(node.body, shapes))
-        case While():
-            return replace(node, header=_sequence(node.header, shapes), body=_sequence(node.body, shapes))
-        case If():
-            return replace(node, then=_sequence(node.then, shapes), orelse=_sequence(node.orelse, shapes))
-        case CompositeTemplate():
-            return replace(node, ops=tuple(_op(op, shapes) for op in node.ops))
-        case _:
-            return node
-
-
-def _op(op: OpSpec, shapes: dict[int, Shape]) -> OpSpec:
-    operands = {name: _cut(handle, shapes) for name, handle in op.operands.items()}
-    return replace(op, operands=operands, out=None if op.out is None else _cut(op.out, shapes))
+    if isinstance(node, CompositeTemplate):
+        ops = (map_op_handles(op, lambda handle: _cut(handle, shapes)) for op in node.ops)
+        return replace(node, ops=tuple(ops))
+    return map_bodies(node, lambda body: _sequence(body, shapes))
 
 
 def _cut(handle: TensorHandle, shapes: dict[int, Shape]) -> TensorHandle:

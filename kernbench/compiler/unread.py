@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
-from kernbench.commands import Block, CompositeTemplate, If, Loop, Node, OpSpec, Program, ScalarOp, While, walk
+from kernbench.commands import CompositeTemplate, Node, OpSpec, Program, ScalarOp, walk
+from kernbench.compiler.program_nodes import map_bodies
 from kernbench.compiler.static_slice import moves_of, registers_of
 
 _NOT_READ = frozenset(("dst", "var", "body", "then", "orelse", "header", "rotations", "init", "moves"))
@@ -55,16 +56,5 @@ def _op_registers(op: OpSpec) -> Iterator[int]:
 
 
 def _kept(body: tuple[Node, ...], read: set[int]) -> tuple[Node, ...]:
-    return tuple(_inner(node, read) for node in body if not isinstance(node, ScalarOp) or node.dst in read)
-
-
-def _inner(node: Node, read: set[int]) -> Node:
-    match node:
-        case Loop() | Block():
-            return replace(node, body=_kept(node.body, read))
-        case While():
-            return replace(node, header=_kept(node.header, read), body=_kept(node.body, read))
-        case If():
-            return replace(node, then=_kept(node.then, read), orelse=_kept(node.orelse, read))
-        case _:
-            return node
+    kept = (node for node in body if not isinstance(node, ScalarOp) or node.dst in read)
+    return tuple(map_bodies(node, lambda inner: _kept(inner, read)) for node in kept)
