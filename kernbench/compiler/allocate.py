@@ -1,4 +1,4 @@
-"""Give every buffer its place in TCM: ring depths, first-fit addresses, the tile rings of composites.
+"""Give every buffer its place in TCM: ring depths and first-fit addresses.
 
 A buffer that is written anew in each trip of a loop rotates, so that a trip need not wait for the one before; when
 TCM is short, rotation is given up before the program is. Does not know recipes, time, or what a buffer holds.
@@ -7,7 +7,7 @@ TCM is short, rotation is given up before the program is. Does not know recipes,
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from kernbench.commands import (
@@ -32,8 +32,9 @@ from kernbench.compiler.errors import error
 from kernbench.compiler.handles import slot_and_offset
 from kernbench.compiler.imports import Imports
 from kernbench.compiler.liveness import Lifetimes, find_lifetimes
-from kernbench.compiler.program_nodes import bodies, map_bodies, map_handles, map_op_handles
+from kernbench.compiler.program_nodes import map_bodies, map_handles, map_op_handles
 from kernbench.compiler.target_checks import check_target
+from kernbench.compiler.tile_rings import TileRings, add_ring_lifetimes, add_rings
 from kernbench.compiler.tile_scratch import tile_scratch
 from kernbench.diagnostics import EXIT_KERNEL, Diagnostic, KernBenchError
 from kernbench.dtypes import i64
@@ -73,22 +74,14 @@ class Layout:
     high_water: int
 
 
-@dataclass
-class _Rings:
-    """Tile rings, found before placing: by (id of template, op index), the buffers of each HBM operand."""
-
-    buffers: list[Buffer] = field(default_factory=list)
-    of: dict[tuple[int, int], list[tuple[str, Buffer]]] = field(default_factory=dict)
-
-
 def allocate(program: Program, target: Target, imports: Imports | None = None) -> Program:
     """The program with addresses; `E_TCM_OVERFLOW` where it does not fit."""
     if wrong := check_target(program, target, imports):
         raise KernBenchError(wrong, EXIT_KERNEL)
     program = tile_scratch(program, target)
-    with_rings, rings = _add_rings(program, target)
+    with_rings, rings = add_rings(program, target)
     lifetimes = find_lifetimes(program.body)
-    _ring_lifetimes(program, rings, lifetimes)
+    add_ring_lifetimes(program, rings, lifetimes)
     plans = _plans(program)
     for plan in plans:
         layout = place(with_rings.buffers, lifetimes, plan, target.tcm_bytes)
@@ -115,79 +108,6 @@ def _plans(program: Program) -> list[Plan]:
         Plan(2, True, "loaded"),
         Plan(1, True, "none"),
     ]
-
-
-# --------------------------------------------------------------------------- tile rings
-
-
-def _add_rings(program: Program, target: Target) -> tuple[Program, _Rings]:
-    rings = _Rings()
-    number = max((buffer.id for buffer in program.buffers), default=0)
-    for node in (node for node in walk(program.body) if isinstance(node, CompositeTemplate)):
-        for index, op in enumerate(node.ops):
-            for name, handle in _hbm_operands(op):
-                number += 1
-                tile = _tile(op, name, target)
-                nbytes = tile[0] * tile[1] * handle.dtype.nbytes
-                buffer = Buffer(number, f"{handle.name or name}.ring", nbytes, target.tile_buffers)
-                rings.buffers.append(buffer)
-                rings.of.setdefault((node.id, index), []).append((name, buffer))
-    return replace(program, buffers=(*program.buffers, *rings.buffers)), rings
-
-
-def _hbm_operands(op: OpSpec) -> list[tuple[str, TensorHandle]]:
-    named = [*op.operands.items(), *([("out", op.out)] if op.out is not None else [])]
-    return [(name, handle) for name, handle in named if handle.space == "hbm"]
-
-
-def _tile(op: OpSpec, name: str, target: Target) -> tuple[int, int]:
-    """The native tile of one operand, no larger than the operand itself."""
-    m, k, n = (min(native, op.extra[axis]) for native, axis in zip(target.gemm_tile, ("m", "k", "n"), strict=True))
-    return {"a": (m, k), "b": (k, n), "out": (m, n)}[name]
-
-
-def _ring_lifetimes(program: Program, rings: _Rings, lifetimes: Lifetimes) -> None:
-    """A ring is in use as long as the other operands of its composite are touched, which is one position."""
-    positions = _positions(program.body)
-    for (template, _), named in rings.of.items():
-        position, loop = positions[template]
-        for _, buffer in named:
-            lifetimes.first[buffer.id] = lifetimes.last[buffer.id] = position
-            lifetimes.home[buffer.id] = loop
-            lifetimes.rings.add(buffer.id)
-            lifetimes.made_at[buffer.id] = lifetimes.spans.get(position)
-
-
-def _positions(body: tuple[Node, ...]) -> dict[int, tuple[int, int | None]]:
-    """(position, innermost loop) of each composite, counted as `find_lifetimes` counts."""
-    found: dict[int, tuple[int, int | None]] = {}
-    counter = _Counter(found)
-    counter.sequence(body, None)
-    return found
-
-
-@dataclass
-class _Counter:
-    found: dict[int, tuple[int, int | None]]
-    position: int = 0
-    loops: int = 0
-
-    def sequence(self, body: tuple[Node, ...], loop: int | None) -> None:
-        for node in body:
-            parts = bodies(node)
-            if isinstance(node, Loop | While):
-                index = self.loops
-                self.loops += 1
-                for part in parts:
-                    self.sequence(part, index)
-                self.position += 1
-            elif parts:
-                for part in parts:
-                    self.sequence(part, loop)
-            else:
-                if isinstance(node, CompositeTemplate):
-                    self.found[node.id] = (self.position, loop)
-                self.position += 1
 
 
 # --------------------------------------------------------------------------- placing
@@ -258,7 +178,7 @@ def _lowest(taken: list[Item], nbytes: int) -> int:
 # --------------------------------------------------------------------------- rewriting
 
 
-def _apply(program: Program, lifetimes: Lifetimes, layout: Layout, rings: _Rings) -> Program:
+def _apply(program: Program, lifetimes: Lifetimes, layout: Layout, rings: TileRings) -> Program:
     rewriter = _Rewriter(program, lifetimes, layout, rings)
     body = rewriter.sequence(program.body)
     buffers = tuple(
@@ -277,7 +197,7 @@ def _apply(program: Program, lifetimes: Lifetimes, layout: Layout, rings: _Rings
 
 
 class _Rewriter:
-    def __init__(self, program: Program, lifetimes: Lifetimes, layout: Layout, rings: _Rings) -> None:
+    def __init__(self, program: Program, lifetimes: Lifetimes, layout: Layout, rings: TileRings) -> None:
         self.layout = layout
         self.rings = rings
         self.registers = len(program.register_dtypes)
