@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kernbench.commands import Operand
-from kernbench.compiler import attributes, conversions, operators, shapes, structure
+from kernbench.commands import Operand, Reg
+from kernbench.compiler import attributes, common_structure, conversions, operators, shapes, structure
 from kernbench.compiler.builtins import call
 from kernbench.compiler.emitter import Emitter
 from kernbench.compiler.residual import BlockRef
@@ -22,9 +22,10 @@ from kernbench.compiler.values import (
     Scalar,
     TupleValue,
     Value,
+    int_of,
 )
 from kernbench.diagnostics import Span
-from kernbench.dtypes import DType
+from kernbench.dtypes import DType, i64
 
 Apply = Callable[[Value, tuple[Value, ...]], Value]  # call a function of the language on values
 WrittenOperands = Callable[[str], frozenset[str]]  # recipe or micro-op name -> operands that it writes in place
@@ -121,26 +122,28 @@ class Builder(Emitter):
 
     def join(self, a: Key, b: Key) -> Key | str:
         """The structure that values of both can be converted to, or the reason why there is none."""
-        return structure.join(a, b)
+        return common_structure.join(a, b)
 
     def convert(self, value: Value, key: Key, at: Span) -> Value:
         """The value in structure `key`. Scalars come out wrapped to their type, so that the leaves of the result
         may be the sources of moves; emits what that takes into the current region."""
-        return structure.convert(self, value, key, at)
+        return common_structure.convert(self, value, key, at)
 
     def phi(self, leaf: Leaf, name: str) -> Leaf:
         """A fresh register or block id that can stand for `leaf` in `rebuild`."""
-        return structure.phi(self, leaf, name)
+        return common_structure.phi(self, leaf, name)
 
     # ------------------------------------------------------------------ parameters
 
     def bind_tensor(self, name: str, element: DType) -> tuple[Pointer, int]:
         """A tensor parameter, and its register."""
-        return structure.bind_tensor(self, name, element)
+        register = self.new_register(i64, name)
+        return Pointer(int_of(Reg(register)), element), register
 
     def bind_scalar(self, name: str, dtype: DType) -> tuple[Scalar, int]:
         """A scalar parameter, and its register."""
-        return structure.bind_scalar(self, name, dtype)
+        register = self.new_register(dtype, name)
+        return Scalar(Reg(register), dtype), register
 
 
 def _broken(*values: Value | None) -> bool:
