@@ -6,9 +6,7 @@ kernel may hold much that no kernel needs. Does not know local names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kernbench.compiler import ast
@@ -16,6 +14,16 @@ from kernbench.compiler.errors import error
 from kernbench.compiler.fault_log import GiveUp
 from kernbench.compiler.faults import Fault, fault
 from kernbench.compiler.frame import Frame, Walker
+from kernbench.compiler.global_names import (
+    Broken,
+    Elsewhere,
+    Entry,
+    Foreign,
+    absent,
+    imported_by,
+    unreadable,
+    usable,
+)
 from kernbench.compiler.imports import find_module, find_submodule
 from kernbench.compiler.library import PREFIX, library_names, read_library
 from kernbench.compiler.live_names import assigned_names
@@ -25,71 +33,8 @@ from kernbench.compiler.scope import Scope, Silenced
 from kernbench.compiler.source import SourceText
 from kernbench.compiler.statements import as_constexpr
 from kernbench.compiler.targets import assign
-from kernbench.compiler.values import ERROR, FileValue, FunctionValue, ModuleValue, Value
-from kernbench.diagnostics import Diagnostic, KernBenchError, Label, Span, did_you_mean
-
-_OF_A_FILE = "write what it does into this file, or give the file it is in beside this one"
-_OF_A_PACKAGE = (
-    "write it with functions of `tl` (`kernbench list functions`) and a constant as its number,"
-    " or give the file it is in beside this one"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """Imported from where this compiler does not look. Only its use is a mistake."""
-
-    node: ast.Import
-
-    def at(self, name: str, place: Span) -> Fault:
-        node = self.node
-        origin = f"from `{node.module}`" if node.name is not None else f"as module `{node.module}`"
-        message = f"`{name}` is imported {origin}, which a kernel cannot use"
-        others = ((node.span, "imported here"),)
-        advice = _OF_A_FILE if node.module.startswith(".") else _OF_A_PACKAGE
-        return fault("E_FOREIGN_NAME", message, place, "used here", help=advice, others=others)
-
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A name of another file, or that file as a module. It is looked up when it is used."""
-
-    node: ast.Import
-    path: Path
-    name: str | None  # None: the module itself
-
-
-class Unreadable(Fault):
-    """Nothing can be taken from a file. Where no line of it is to blame, the import is shown in its place."""
-
-
-@contextmanager
-def _imported_by(span: Span) -> Iterator[None]:
-    """Each import that leads to an unreadable file adds its line."""
-    try:
-        yield
-    except Unreadable as found:
-        label, told = Label(span, "imported here"), found.diagnostic
-        if told.primary is None:
-            raise Unreadable(replace(told, primary=label)) from None
-        raise Unreadable(replace(told, secondary=(*told.secondary, label))) from None
-
-
-def _unreadable(told: Diagnostic, at: Span) -> Unreadable:
-    """As it was told of the file; the calls that lead to the use at `at` lead to the place there."""
-    if told.primary is None:
-        return Unreadable(told)
-    return Unreadable(replace(told, primary=replace(told.primary, span=told.primary.span.within(at.calls))))
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A constant whose value is no constant of the kernel language."""
-
-    found: Fault | None
-
-
-Entry = Value | Foreign | Elsewhere | Broken | ast.ClassDef
+from kernbench.compiler.values import FileValue, FunctionValue, ModuleValue, Value
+from kernbench.diagnostics import Diagnostic, KernBenchError, Span, did_you_mean
 
 
 class ModuleScope:
@@ -155,15 +100,15 @@ class ModuleScope:
             return self._read_elsewhere(entry, at)
         if entry is None and self._unread:
             diagnostic, node = self._unread[0]
-            with _imported_by(node.span.within(at.calls)):
-                raise _unreadable(diagnostic, at)
-        return None if entry is None else _usable(name, entry, at)
+            with imported_by(node.span.within(at.calls)):
+                raise unreadable(diagnostic, at)
+        return None if entry is None else usable(name, entry, at)
 
     def read_member(self, owner: str, name: str, at: Span) -> Value | None:
         """A constant or kernel of a class; None where `owner` is no class."""
         entry = self._names.get(owner)
         if isinstance(entry, Elsewhere) and entry.name is not None:
-            with _imported_by(entry.node.span.within(at.calls)):
+            with imported_by(entry.node.span.within(at.calls)):
                 return self._member_elsewhere(entry.path, entry.name, name, at)
         constants = self._classes.get(owner)
         if constants is None:
@@ -173,7 +118,7 @@ class ModuleScope:
             raise fault(
                 "E_UNKNOWN_NAME", f"class `{owner}` has no constant or kernel `{name}`", at, "not found", help=advice
             )
-        return _usable(f"{owner}.{name}", constants[name], at)
+        return usable(f"{owner}.{name}", constants[name], at)
 
     def _member_elsewhere(self, path: Path, owner: str, name: str, at: Span) -> Value | None:
         reading, scope = self._walker.reading, self._file_scope(path, owner, at)
@@ -247,7 +192,7 @@ class ModuleScope:
 
     def read_from_file(self, module: FileValue, name: str, at: Span) -> Value:
         """A member of a file that was imported as a module."""
-        with _imported_by(module.imported.within(at.calls)):
+        with imported_by(module.imported.within(at.calls)):
             scope = self._file_scope(module.path, name, at, module.importer)
             value = None if scope is None else scope.read_once(module.path, name, at)
         if value is not None:
@@ -260,7 +205,7 @@ class ModuleScope:
 
     def read_member_from_file(self, module: FileValue, owner: str, name: str, at: Span) -> Value | None:
         """A constant or kernel of a class of a file that was imported as a module; None where `owner` is no class."""
-        with _imported_by(module.imported.within(at.calls)):
+        with imported_by(module.imported.within(at.calls)):
             return self._member_elsewhere(module.path, owner, name, at)
 
     def _read_elsewhere(self, entry: Elsewhere, at: Span) -> Value:
@@ -308,9 +253,9 @@ class ModuleScope:
             scope = ModuleScope(file.take(name), self._walker, file.source)
         except OSError as wrong:
             message = f"`{path}` cannot be read: {(wrong.strerror or 'unknown reason').lower()}"
-            raise Unreadable(error("E_FOREIGN_NAME", message)) from None
+            raise unreadable(error("E_FOREIGN_NAME", message), at) from None
         except KernBenchError as found:
-            raise _unreadable(found.diagnostics[0], at) from None
+            raise unreadable(found.diagnostics[0], at) from None
         return scope if name in scope else None
 
     def _import_helpers(self, node: ast.Import, name: str) -> None:
@@ -319,14 +264,14 @@ class ModuleScope:
         scope = self._library_scope(library)
         if scope is None:
             advice = did_you_mean(library, library_names(), "helper files")
-            self._names[node.bound] = _absent(f"the library of helpers has no file `{library}`", node, advice)
+            self._names[node.bound] = absent(f"the library of helpers has no file `{library}`", node, advice)
         elif name == "*":
             self._names.update({each: scope._names[each] for each in scope.defined})
         elif name in scope.defined:
             self._names[node.bound] = scope._names[name]
         else:
             advice = did_you_mean(name, scope.defined, f"names of `{node.module}`")
-            self._names[node.bound] = _absent(f"`{node.module}` has no `{name}`", node, advice)
+            self._names[node.bound] = absent(f"`{node.module}` has no `{name}`", node, advice)
 
     def _library_scope(self, library: str) -> ModuleScope | None:
         known = self._walker.libraries
@@ -381,28 +326,9 @@ class ModuleScope:
         self._classes[node.name] = constants
 
 
-def _absent(message: str, node: ast.Import, advice: str | None) -> Broken:
-    return Broken(fault("E_UNKNOWN_NAME", message, node.span, "imported here", help=advice))
-
-
 def _inside(module: str, name: str) -> str:
     return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
 
 
 def _file_of(path: Path) -> str:
     return f"folder `{path.name}`" if path.is_dir() else f"file `{path.name}`"
-
-
-def _usable(name: str, entry: Entry, at: Span) -> Value:
-    match entry:
-        case Foreign():
-            raise entry.at(name, at)
-        case Broken(None):
-            return ERROR
-        case Broken(found):
-            assert found is not None
-            raise found
-        case ast.ClassDef() | Elsewhere():
-            raise AssertionError("classes hold constants and kernels only, no imports")
-        case value:
-            return value
