@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kernbench.commands import (
@@ -103,6 +103,15 @@ def _buffer_line(buffer: Any) -> str:
     return f"buffer {buffer.name}.{buffer.id}: {buffer.nbytes} B{slots}{place}{' persistent' * buffer.persistent}"
 
 
+def unique_names(given: Sequence[str]) -> list[str]:
+    """How registers are written: by the kernel's own name where one register has it, else with the number."""
+    uses = Counter(given)
+    return [
+        name if name and uses[name] == 1 else f"{name}.{index}" if name else str(index)
+        for index, name in enumerate(given)
+    ]
+
+
 class Printer:
     """Knows the program's register names."""
 
@@ -110,11 +119,7 @@ class Printer:
         self.dtypes = program.register_dtypes
         self.given = program.register_names
         self.placed = all(buffer.address != UNALLOCATED for buffer in program.buffers)
-        seen = Counter(name for name in program.register_names if name)
-        self.names = [
-            name if name and seen[name] == 1 else f"{name}.{index}" if name else str(index)
-            for index, name in enumerate(program.register_names)
-        ]
+        self.names = unique_names(program.register_names)
 
     # ------------------------------------------------------------------ values
 

@@ -303,7 +303,7 @@ class _Parser:
 
     def gather(self, words: Words, number: int) -> Gather:
         access = words.access()
-        index, mask = words.option("index", words.handle), words.option("mask", words.handle)
+        index, mask = words.lanes()
         other = words.option("other", words.either)
         words.expect("->")
         return Gather(number, words.handle(), access, index, mask, other, words.line.span)
@@ -312,14 +312,14 @@ class _Parser:
         source = words.handle()
         words.expect("->")
         access = words.access()
-        index, mask = words.option("index", words.handle), words.option("mask", words.handle)
+        index, mask = words.lanes()
         return Scatter(number, source, access, index, mask, words.line.span)
 
     def atomic(self, words: Words, number: int, kind: str) -> Atomic:
         source, compare = words.handle(), words.option("compare", words.handle)
         words.expect("->")
         access = words.access()
-        index, mask = words.option("index", words.handle), words.option("mask", words.handle)
+        index, mask = words.lanes()
         old = words.option("old", words.handle)
         return Atomic(number, kind, source, access, compare, old, index, mask, words.line.span)
 

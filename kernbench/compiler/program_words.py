@@ -286,6 +286,10 @@ class Words:
         preds = self.items() if self.take("preds") else ()
         return address, dtype, preds
 
+    def lanes(self) -> tuple[TensorHandle | None, TensorHandle | None]:
+        """The index and the mask of what moves lane by lane, where they are given."""
+        return self.option("index", self.handle), self.option("mask", self.handle)
+
     def option(self, name: str, read: Callable[[], Any]) -> Any:
         if self.peek() != name:
             return None

@@ -10,11 +10,11 @@ knows the instructions' fields, not what they do.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernbench.commands import Access, Affine, AxisIndex, IndexOp, Move, Reg
+from kernbench.compiler.printer import INDENT, unique_names
 from kernbench.compiler.residual import (
     AssertScalar,
     AtomicBlock,
@@ -52,7 +52,6 @@ from kernbench.compiler.residual import (
 from kernbench.diagnostics import Span
 
 MARGIN = 100  # where source places begin
-INDENT = "  "
 
 
 def print_residual(residual: Residual) -> str:
@@ -69,15 +68,11 @@ def print_residual(residual: Residual) -> str:
 
 
 class Printer:
-    """Names of registers are unique: the kernel's own where one register has it, else with the register's number."""
+    """Knows the types and names of registers."""
 
     def __init__(self, residual: Residual) -> None:
         self._dtypes = residual.register_dtypes
-        counts = Counter(residual.register_names)
-        self._registers = [
-            f"${name}" if name and counts[name] == 1 else f"${name}.{index}" if name else f"${index}"
-            for index, name in enumerate(residual.register_names)
-        ]
+        self._registers = [f"${name}" for name in unique_names(residual.register_names)]
 
     def parameter(self, parameter: Parameter) -> str:
         assert parameter.register is not None
