@@ -684,3 +684,16 @@ def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
         elif isinstance(node, If):
             yield from walk(node.then)
             yield from walk(node.orelse)
+
+
+def moves_of(node: Node) -> tuple[Move, ...]:
+    """All moves that a program node makes itself."""
+    match node:
+        case Loop() | While():
+            return (*node.init, *node.moves)
+        case If():
+            return (*node.then_moves, *node.else_moves)
+        case Exit():
+            return node.moves
+        case _:
+            return ()

@@ -18,12 +18,10 @@ from kernbench.commands import (
     CompositeTemplate,
     DmaRead,
     DmaWrite,
-    Exit,
     Gather,
     If,
     IndexOp,
     Loop,
-    Move,
     Node,
     Program,
     ReadScalar,
@@ -36,6 +34,7 @@ from kernbench.commands import (
     Send,
     TensorHandle,
     While,
+    moves_of,
     operand_registers,
     walk,
 )
@@ -67,18 +66,6 @@ def registers_of(value: object) -> Iterator[int]:
         yield from registers_of((value.address, *value.strides))
     elif isinstance(value, Access):
         yield from registers_of((value.base, value.strides, value.lo, value.hi, value.preds, value.rest, value.mask))
-
-
-def moves_of(node: Node) -> tuple[Move, ...]:
-    match node:
-        case Loop() | While():
-            return (*node.init, *node.moves)
-        case If():
-            return (*node.then_moves, *node.else_moves)
-        case Exit():
-            return node.moves
-        case _:
-            return ()
 
 
 @dataclass

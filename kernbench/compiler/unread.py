@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
-from kernbench.commands import CompositeTemplate, Node, OpSpec, Program, ScalarOp, walk
+from kernbench.commands import CompositeTemplate, Node, OpSpec, Program, ScalarOp, moves_of, walk
 from kernbench.compiler.program_nodes import map_bodies
-from kernbench.compiler.static_slice import moves_of, registers_of
+from kernbench.compiler.static_slice import registers_of
 
 _NOT_READ = frozenset(("dst", "var", "body", "then", "orelse", "header", "rotations", "init", "moves"))
 

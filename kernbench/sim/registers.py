@@ -12,19 +12,15 @@ from typing import Any
 
 from kernbench.commands import (
     Affine,
-    Exit,
-    If,
     Int,
     Loop,
-    Move,
-    Node,
     Operand,
     Program,
     ReadScalar,
     Reg,
     ScalarLoad,
     ScalarOp,
-    While,
+    moves_of,
     operand_registers,
     walk,
 )
@@ -109,19 +105,6 @@ def _closure(program: Program) -> frozenset[int]:
     while more := {dst for dst, sources in edges if dst not in unknown and sources & unknown}:
         unknown |= more
     return frozenset(unknown)
-
-
-def moves_of(node: Node) -> tuple[Move, ...]:
-    """All moves that a program node makes itself."""
-    match node:
-        case Loop() | While():
-            return (*node.init, *node.moves)
-        case If():
-            return (*node.then_moves, *node.else_moves)
-        case Exit():
-            return node.moves
-        case _:
-            return ()
 
 
 def require_known(registers: Registers, used: tuple[int, ...], what: str, span: Span | None) -> None:
