@@ -5,6 +5,7 @@ Makes the concrete command at dispatch. Knows operands by name, position and spa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -28,7 +29,8 @@ Chain = tuple[ChainOp, ...]
 
 
 _STEPS_KEPT = 1 << 14
-_GENERATORS_KEPT = 256  # each may have an array
+_GENERATORS_KEPT = 256
+_ELEMENTS_KEPT = 1 << 20  # of the arrays of all of a form's kept generators
 
 
 class Step(NamedTuple):
@@ -100,6 +102,7 @@ class CompositeForm:
         # One an op; None for the GEMM, for generators, and for what reads registers
         self.fixed_ops = [bind(op, []) if op is not None and op.is_fixed else None for op in self.values]
         self._generators: dict[tuple[int, ...], BoundOp] = {}  # by op and what it reads in registers, integers all
+        self._elements_kept = 0
         self._generator_registers = [_registers_of(op) for op in template.ops]
         self.value_registers = context.taint.of(*_scalars(template.ops)) if self.values else ()
 
@@ -166,9 +169,11 @@ class CompositeForm:
         key = index, *[registers[register] for register in self._generator_registers[index]]
         found = self._generators.get(key)
         if found is None:
-            if len(self._generators) >= _GENERATORS_KEPT:
-                self._generators.clear()
             found = self._generators[key] = bind(op, registers)
+            self._elements_kept += math.prod(op.shape)
+            if len(self._generators) > _GENERATORS_KEPT or self._elements_kept > _ELEMENTS_KEPT:
+                self._generators.clear()
+                self._elements_kept = 0
         return found
 
     def _values_at_once(self) -> bool:
