@@ -65,7 +65,11 @@ class Transfer:
 
     def state(self, now: int, cmd: int) -> tuple[Any, ...]:
         """How far it is, with times counted from `now` and commands from `cmd`."""
-        return self.origin.cmd - cmd, self.tile, self.stage, self.start_ps - now, self.ready_ps - now
+        return *self.place(cmd), self.start_ps - now, self.ready_ps - now
+
+    def place(self, cmd: int) -> tuple[int, int, int]:
+        """Which one it is, with commands counted from `cmd`."""
+        return self.origin.cmd - cmd, self.tile, self.stage
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -152,7 +156,7 @@ class Channel:
             self._draining and self._drain_start_ps - now,
             self._stalled_since - now if self._stalled_since >= 0 else 1,
             self._asked,
-            tuple(transfer.state(now, cmd) for transfer in self._queue),
+            tuple(transfer.place(cmd) for transfer in self._queue),  # their times are found when they issue
             tuple(transfer.state(now, cmd) for transfer in self._outstanding),
         )
 
@@ -162,7 +166,7 @@ class Channel:
         self._drain_start_ps += ps
         if self._stalled_since >= 0:
             self._stalled_since += ps
-        for transfer in self.transfers:
+        for transfer in self._outstanding:
             transfer.start_ps += ps
             transfer.ready_ps += ps
 
