@@ -51,7 +51,8 @@ _OF_REGISTERS_ALONE = (
     AssertStep, Branch, End, Jump, LoopEnd, LoopStart, MoveStep, ScalarStep, WhileEnd, WhileStart,
 )  # fmt: skip
 # A program that does not repeat soon, or not in few ways, is not worth the looking.
-_MAX_MISSES = 64  # states in a row of which none came back, or was of use
+_PATIENCE = 128  # how much looking may be in vain, counted in commands that take as long
+_MAX_STATES = 1024  # from which laps are known
 _MAX_WAYS = 16  # from one state
 _MAX_TAPE = 1024  # instructions
 
@@ -124,7 +125,7 @@ class Laps:
         self._state = PeState(cpu, clock, network)
         self._seen: dict[State, _Mark] = {}
         self._laps: dict[State, dict[tuple[int, ...], _Lap | None]] = {}  # by state and the way that the program went
-        self._misses = 0
+        self._patience = _PATIENCE
         self._tape.runs = True
 
     def skip_from(self, command: Command, after: int) -> Command:
@@ -138,22 +139,34 @@ class Laps:
         if not self._tape.runs:
             return command
         state = self._state.at(command, after)
-        if state is None:
-            self._miss()
-            return command
-        laps = self._laps.setdefault(state, {})
+        later = command if state is None else self._go_on_from(state, command, after)
+        self._patience = min(_PATIENCE, self._patience + later.origin.cmd - command.origin.cmd) - 1
+        if self._patience < 0:
+            self._give_up()
+        return later
+
+    def _go_on_from(self, state: State, command: Command, after: int) -> Command:
+        """Skip the first laps from this state that go well, and note that PE_CPU was in it."""
+        laps = self._laps_from(state)
         if (seen := self._seen.get(state)) is not None:
             self._learn(laps, seen, command)
         for lap in sorted((lap for lap in laps.values() if lap is not None), key=_promise):
             later = self._skip(lap, command, after)
             if later is not command:
-                self._misses = lap.failures = 0
+                lap.failures = 0
                 command = later
                 break
             lap.failures += 1
         self._seen[state] = self._mark(command)
-        self._miss()
         return command
+
+    def _laps_from(self, state: State) -> dict[tuple[int, ...], _Lap | None]:
+        found = self._laps.get(state)
+        if found is None:
+            if len(self._laps) == _MAX_STATES:
+                self._laps.clear()
+            found = self._laps[state] = {}
+        return found
 
     def _learn(self, laps: dict[tuple[int, ...], _Lap | None], seen: _Mark, command: Command) -> None:
         """A way that the program goes for the second time from a state is worth trying."""
@@ -169,11 +182,10 @@ class Laps:
         self._seen.clear()
         self._tape.clear()
 
-    def _miss(self) -> None:
-        self._misses += 1
-        if self._misses > _MAX_MISSES:
-            self._seen.clear()
-            self._tape.stop()
+    def _give_up(self) -> None:
+        self._seen.clear()
+        self._laps.clear()
+        self._tape.stop()
 
     # ----------------------------------------------------------------- laps
 
@@ -237,20 +249,18 @@ class Laps:
 
     def _skip(self, lap: _Lap, command: Command, after: int) -> Command:
         """Do as many laps as the program goes and the run may take; the command that is handed over then."""
-        clock = self._clock
-        # Neither is 0: a lap holds a dispatch, which takes time and is an event.
-        most = min((clock.limit_ps - clock.now) / lap.duration_ps, clock.events_left / lap.events)
+        now, limit_ps, events_left = self._clock.now, self._clock.limit_ps, self._clock.events_left
         cmd = command.origin.cmd
         assert isinstance(command, RepeatedCommand)
         commands = {one.origin.cmd: one for one in (*self._live(), command)}
         scout = Scout(self._cpu)
         laps = 0
-        while laps + 1 <= most:
+        while now + (laps + 1) * lap.duration_ps <= limit_ps and (laps + 1) * lap.events <= events_left:
             made = scout.go(self._instructions, lap.path, after)
-            if made is None:
-                break
-            commands |= {one.origin.cmd: one for one in made}
-            if not _is_alike(lap, made, commands, cmd):
+            if made is not None:
+                commands |= {one.origin.cmd: one for one in made}
+            if made is None or not _is_alike(lap, made, commands, cmd):
+                self._patience -= 1 + scout.tried // 2  # a command skipped saves about twice what its making takes
                 scout.go_back()
                 break
             for number, step, last in lap.steps:

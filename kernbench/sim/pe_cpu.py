@@ -66,8 +66,8 @@ class PeCpu:
     __slots__ = (
         "__weakref__", "_aborted", "_blocked", "_clock", "_code", "_context", "_cycle_ps", "_done", "_epoch",
         "_failed_ps", "_fault", "_horizon_ps", "_in_memory", "_laps", "_log", "_pending", "_scalar_count",
-        "_scalar_src", "_scalar_start", "_services", "_stopped", "_ways", "busy_ps", "commands",
-        "exec_start_ps", "may_repeat", "number", "parts", "program", "registers", "request", "rings", "scheduler",
+        "_scalar_start", "_services", "_stopped", "_ways", "busy_ps", "commands", "exec_start_ps", "may_repeat",
+        "number", "parts", "program", "registers", "request", "rings", "scalar_src", "scheduler",
         "time_ps", "topology_index", "turn", "turns", "windows",
     )  # fmt: skip
 
@@ -105,7 +105,7 @@ class PeCpu:
         self._pending: Command | None = None
         self._in_memory = 0
         self._scalar_count = 0
-        self._scalar_src = 0
+        self.scalar_src = 0  # the line of the last scalar instruction
         self._scalar_start = 0
         self._horizon_ps = 0
         self.exec_start_ps = None
@@ -117,7 +117,7 @@ class PeCpu:
     @property
     def place(self) -> str:
         """The line of the last scalar instruction, as the log has it; empty before the first."""
-        return self._log.interned.texts[self._scalar_src]
+        return self._log.interned.texts[self.scalar_src]
 
     @property
     def node(self) -> str:
@@ -233,10 +233,10 @@ class PeCpu:
     def scalar(self, src_id: int) -> None:
         """One scalar instruction; those of one line in a row are one record."""
         if self._scalar_count == 0:
-            self._scalar_src, self._scalar_start = src_id, self.time_ps
-        elif src_id != self._scalar_src:
+            self.scalar_src, self._scalar_start = src_id, self.time_ps
+        elif src_id != self.scalar_src:
             self._flush_scalars()
-            self._scalar_src, self._scalar_start = src_id, self.time_ps
+            self.scalar_src, self._scalar_start = src_id, self.time_ps
         self._scalar_count += 1
         self.time_ps += self._cycle_ps
 
@@ -245,7 +245,7 @@ class PeCpu:
             log = self._log
             log.add(
                 self._scalar_start, self.time_ps, self.topology_index, _SCALAR, log.intern("scalar"), self.request,
-                src_id=self._scalar_src, params=log.counted("instructions", self._scalar_count),
+                src_id=self.scalar_src, params=log.counted("instructions", self._scalar_count),
             )  # fmt: skip
             self._scalar_count = 0
 

@@ -21,13 +21,13 @@ class Scout:
 
     __slots__ = (
         "_before", "_made", "_turns", "is_far_ahead", "may_repeat", "number", "parts", "program", "registers",
-        "request", "rings", "turn", "windows",
+        "request", "rings", "scalar_src", "turn", "windows",
     )  # fmt: skip
 
     def __init__(self, cpu: PeCpu) -> None:
         self.parts, self.windows, self.rings, self.request = cpu.parts, cpu.windows, cpu.rings, cpu.request
         self.registers = list(cpu.registers)
-        self.program, self.number = cpu.program, cpu.number
+        self.program, self.number, self.scalar_src = cpu.program, cpu.number, cpu.scalar_src
         self.turn, self._turns = cpu.turn, cpu.turns
         self.may_repeat = False
         self.is_far_ahead = False  # what it reads ahead takes no time
@@ -38,23 +38,26 @@ class Scout:
     ) -> list[RepeatedCommand] | None:
         """The commands of this way through the program, after which instruction `after` is next.
 
-        None where the program goes another way or meets a fault: then all is as before.
+        None where the program goes another way or meets a fault.
         """
-        self._before = list(self.registers), self.program, self.number, self.turn
+        self._before = list(self.registers), self.program, self.number, self.turn, self.scalar_src
         self._made = []
-        if self._goes(instructions, path, after):
-            return self._made
-        self.go_back()
-        return None
+        return self._made if self._goes(instructions, path, after) else None
+
+    @property
+    def tried(self) -> int:
+        """How many commands the last way took."""
+        return len(self._made)
 
     def go_back(self) -> None:
         """Forget the last way."""
-        self.registers, self.program, self.number, self.turn = self._before
+        self.registers, self.program, self.number, self.turn, self.scalar_src = self._before
 
     def lead(self, cpu: PeCpu) -> None:
         """Let PE_CPU be where this is."""
         cpu.commands += self.number - cpu.number
         cpu.registers, cpu.program, cpu.number, cpu.turn = self.registers, self.program, self.number, self.turn
+        cpu.scalar_src = self.scalar_src
         cpu.meet_clock()
 
     def _goes(self, instructions: Sequence[ReadableAhead], path: Sequence[int], after: int) -> bool:
@@ -71,7 +74,8 @@ class Scout:
     # ----------------------------------------------------------------- what instructions ask
 
     def scalar(self, src_id: int) -> None:
-        """The lap's records have it."""
+        """The lap's records have it; where PE_CPU is then, it must know itself."""
+        self.scalar_src = src_id
 
     def pause(self, at: int) -> int:
         return at

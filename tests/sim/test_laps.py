@@ -17,6 +17,7 @@ from kernbench.diagnostics import KernBenchError
 from kernbench.sim.engine import Limits
 from kernbench.sim.laps import Laps
 from kernbench.sim.pe_command import Command
+from kernbench.sim.pe_state import PeState
 from kernbench.sim.topology import load_topology_text
 from tests.kernels.helpers import HEAD, log_text, shipped
 
@@ -79,7 +80,7 @@ def kernel(steps: list[str]) -> str:
         f"across = tl.arange(0, {SIZE})[:, None] + tl.arange(0, {SIZE})[None, :] * {SIZE}",
         f"own, next = tile + pid * {BLOCK}, tile + (pid * 5 + 3) % tl.num_programs(0) * {BLOCK}",
         "a, b = tl.load(x_ptr + own), tl.load(x_ptr + next)",
-        f"p = tl.zeros(({SIZE}, {SIZE}), tl.float32)",
+        f"p, m = tl.zeros(({SIZE}, {SIZE}), tl.float32), 0",
         "for turn in range(TURNS):",
         *(f"    {step}" for step in steps),
         "tl.store(o_ptr + own, p)",
@@ -198,6 +199,10 @@ def test_shipped_kernels_are_the_same(name: str, mode: str) -> None:
     assert measure() == played(measure)
 
 
+TURNS_AT_RANDOM = [
+    "m = (m * 1103515245 + 12345) & 0x7FFFFFFF",
+    "if (m >> 16) & 1:\n            p = p + 1.0\n        else:\n            p = tl.exp(p)",
+]
 LOAD_AND_STORE = ["a = tl.load(x_ptr + own)", "p = p + a", "tl.store(o_ptr + own, p)"]
 
 
@@ -221,6 +226,23 @@ def test_a_limit_of_commands_is_noticed_where_it_was(look_every: int) -> None:
     assert "E_COMMAND_LIMIT" in str(found)
 
 
+@pytest.mark.parametrize("stop_ns", range(6000, 7000, 97))
+def test_a_limit_tells_the_line_that_it_is_met_at(stop_ns: int) -> None:
+    """The queue is full when the limit is met, and PE_CPU came to the skipped laps by way of another line."""
+    steps = ["if turn == 15:\n            m = m ^ turn\n        else:\n            m = m | turn", "p = p * 0.5"]
+    device = load_topology_text("extends: ahbm_1x1\npe: {pe_cpu: {queue_depth: 1}, pe_math: {lanes: 1}}\n")
+
+    def measure() -> Any:
+        return outcome(steps, 1, 200, device, "timing", Limits(max_time_ns=stop_ns))
+
+    with skipped() as counts:
+        found = measure()
+
+    assert found == played(measure)
+    assert sum(counts)
+    assert "E_TIME_LIMIT" in str(found)
+
+
 def test_a_fault_in_the_middle_is_met_where_it_is() -> None:
     """The block at the end leaves the tensor."""
     steps = ["p = p + tl.load(x_ptr + own + turn * 64)"]
@@ -232,6 +254,40 @@ def test_a_fault_in_the_middle_is_met_where_it_is() -> None:
 
     assert found == played(measure)
     assert "E_OUT_OF_BOUNDS" in str(found)
+
+
+def test_transfers_that_wait_for_the_window_are_skipped() -> None:
+    steps = ["a, b = tl.load(x_ptr + own + turn * 8), tl.load(x_ptr + next)", "p = p + a + b"]
+    device = load_topology_text("extends: ahbm_1x1\npe: {pe_dma: {outstanding: 1}}\ncube: {hbm: {bw_gbs: 10}}\n")
+
+    def measure() -> Any:
+        return outcome(steps, 40, 4, device, "data")
+
+    with skipped() as counts:
+        found = measure()
+
+    assert found == played(measure)
+    assert "window full" in found[0]
+    assert sum(counts) > found[0].count('"op_kind":"dispatch"') / 2
+
+
+@pytest.mark.parametrize("steps", [LOAD_AND_STORE, TURNS_AT_RANDOM])
+def test_looking_in_vain_comes_to_an_end(steps: list[str]) -> None:
+    """At random turns states come back, but the program seldom goes on as it did."""
+    asked = 0
+    at = PeState.at
+
+    def counted(self: PeState, command: Command, after: int) -> Any:
+        nonlocal asked
+        asked += 1
+        return at(self, command, after)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PeState, "at", counted)
+        log, *_ = outcome(steps, 1, 2000, "ahbm_1x1", "timing")
+
+    assert log.count('"op_kind":"dispatch"') > 2000
+    assert asked < 200
 
 
 def test_nothing_is_skipped_where_another_pe_runs() -> None:

@@ -109,9 +109,9 @@ FIELDS: dict[type, dict[str, str]] = {
     PeCpu: {
         FIXED: "__weakref__ _clock _code _context _cycle_ps _done _epoch _laps _log _services _ways exec_start_ps "
         "parts request rings scheduler topology_index turns windows",
-        HANDED_OVER: "_aborted _blocked _failed_ps _fault _horizon_ps _in_memory _pending _scalar_count _scalar_src "
+        HANDED_OVER: "_aborted _blocked _failed_ps _fault _horizon_ps _in_memory _pending _scalar_count "
         "_scalar_start _stopped may_repeat time_ps",
-        READ_AHEAD: "number program registers turn",
+        READ_AHEAD: "number program registers scalar_src turn",
         SUM: "busy_ps commands",
     },
 }  # fmt: skip
