@@ -18,7 +18,7 @@ from kernbench.cli.locate import locate_kernel
 from kernbench.cli.options import bench_options, choose, json_option, opt_option, parse_sets, topology_option
 from kernbench.cli.output import print_json, say, write_file
 from kernbench.cli.progress import ProgressLine
-from kernbench.cli.rundir import Recorded, read_run_dir, write_run_dir
+from kernbench.cli.rundir import Recorded, read_run_dir, require_no_foreign_files, write_run_dir
 from kernbench.diagnostics import EXIT_SIMULATION, KernBenchError
 from kernbench.kernel import Kernel
 from kernbench.report.check_text import check_text
@@ -76,6 +76,8 @@ def _recorded(kernel: str | None, options: dict[str, Any]) -> Recorded:
 
 
 def _execute(recorded: Recorded, options: dict[str, Any]) -> int:
+    if options["run_dir"] is not None:
+        require_no_foreign_files(Path(options["run_dir"]))
     asked = Asked(
         recorded.kernel,
         recorded.bench,

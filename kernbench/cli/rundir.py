@@ -71,6 +71,13 @@ class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
     files: dict[str, str]
 
 
+def require_no_foreign_files(folder: Path) -> None:
+    """Refuse a folder that holds other files than those of a run: some of them might have the names of a run's."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+        text = f"`{folder}` holds files and no manifest.json, so it is no run directory"
+        raise KernBenchError.usage("E_OUTPUT_FILE", text, help="name a new or an empty folder; nothing was written")
+
+
 def write_run_dir(
     folder: Path, recorded: Recorded, bench: Path, imported: Sequence[Path], result: Run, graph: TopologyGraph
 ) -> None:

@@ -38,6 +38,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         story="""
             A file or folder that was to be written cannot be: its folder is not there, or may not be written to.
             Files are written under a temporary name and renamed, so nothing is left half written.
+            A run directory goes to a new or an empty folder, or over an earlier run: never among other files.
         """,
         wrong=CommandLine(f"{_RUN} --op-log logs/k.jsonl", _FILES),
         says="cannot write `logs/k.jsonl`: No such file or directory",

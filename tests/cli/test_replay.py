@@ -235,3 +235,17 @@ def test_a_run_directory_may_move(tmp_path: Path, capsys: pytest.CaptureFixture[
     shutil.move(run, moved)
 
     assert 0 == call(capsys, "replay", str(moved / "messages.jsonl"))[0]
+
+
+def test_a_run_is_not_kept_among_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has a `bench.yaml` and a `topology.yaml` of its own, which would go over the user's; over a run it may go."""
+    mine = tmp_path / "bench.yaml"
+    mine.write_text("# mine\n", encoding="utf-8")
+    code, out, told = call(capsys, "run", "vector_add.tl", "--case", "tiny", "-o", str(tmp_path))
+
+    assert (code, out) == (2, [])
+    assert "E_OUTPUT_FILE" in told and "no run directory" in told
+    assert mine.read_text(encoding="utf-8") == "# mine\n"
+    assert [mine] == list(tmp_path.iterdir())
+    for _ in range(2):
+        assert 0 == call(capsys, "run", "vector_add.tl", "--case", "tiny", "-o", str(tmp_path / "run"))[0]
