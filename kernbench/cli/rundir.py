@@ -73,7 +73,11 @@ class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
 
 def require_no_foreign_files(folder: Path) -> None:
     """Refuse a folder that holds other files than those of a run: some of them might have the names of a run's."""
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+    try:
+        is_foreign = folder.is_dir() and any(folder.iterdir()) and not (folder / "manifest.json").is_file()
+    except OSError as error:
+        raise KernBenchError.usage("E_OUTPUT_FILE", f"cannot read `{folder}`: {error.strerror}") from error
+    if is_foreign:
         text = f"`{folder}` holds files and no manifest.json, so it is no run directory"
         raise KernBenchError.usage("E_OUTPUT_FILE", text, help="name a new or an empty folder; nothing was written")
 

@@ -249,3 +249,16 @@ def test_a_run_is_not_kept_among_other_files(tmp_path: Path, capsys: pytest.Capt
     assert [mine] == list(tmp_path.iterdir())
     for _ in range(2):
         assert 0 == call(capsys, "run", "vector_add.tl", "--case", "tiny", "-o", str(tmp_path / "run"))[0]
+
+
+def test_a_folder_that_may_not_be_read_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("kernbench.cli.rundir.Path.iterdir", refuse)
+    code, _, told = call(capsys, "run", "vector_add.tl", "--case", "tiny", "-o", str(tmp_path))
+
+    assert code == 2
+    assert f"cannot read `{tmp_path}`: Permission denied" in told
