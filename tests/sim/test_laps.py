@@ -314,3 +314,16 @@ def test_commands_are_numbered_on_from_lap_to_lap() -> None:
     dispatched = [json.loads(line)["cmd"] for line in log.splitlines() if '"op_kind":"dispatch"' in line]
     assert sum(counts)
     assert list(range(len(dispatched))) == dispatched
+
+
+@pytest.mark.parametrize("bw_gbs", [10, 40])
+def test_a_conflict_in_memory_that_comes_with_a_later_trip_is_met(bw_gbs: int) -> None:
+    """What is stored moves into the block that is loaded each time: from then on a load waits for the store."""
+    device = load_topology_text(f"extends: ahbm_1x1\ncube: {{hbm: {{bw_gbs: {bw_gbs}}}}}\n")
+    steps = ["tl.store(o_ptr + tile + turn * 64, p)", "p = p + tl.load(o_ptr + tile + 2000)"]
+
+    with skipped() as counts:
+        found = outcome(steps, 10, 40, device, "data")
+
+    assert found == played(lambda: outcome(steps, 10, 40, device, "data"))
+    assert sum(counts)
